@@ -1,0 +1,1 @@
+"""The command line: parse, call one function, print. Verbs of the halls plug in by entry point."""

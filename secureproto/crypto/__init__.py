@@ -1,0 +1,1 @@
+"""Keys, passphrases, signed envelopes, certificates and sealing. See SPEC.md."""

@@ -1,0 +1,1 @@
+"""What the server keeps: rows (`records`), the store of rows (`store`, `memory`, `sql`), sealed blobs (`blobs`)."""

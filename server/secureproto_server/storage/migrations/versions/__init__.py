@@ -1,0 +1,1 @@
+"""One file a step, named after its revision."""

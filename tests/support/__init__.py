@@ -1,0 +1,1 @@
+"""Shared test code: oracles, independent encoders, example third-party packages, fixtures with real processes."""
