@@ -2,9 +2,10 @@
 # PYTHON names another interpreter; PIP_ARGS are passed to pip (for a CPU-only torch: see the README).
 
 make_venv() { # root, extras
-  local root=$1 extras=$2 python=${PYTHON:-python3} stamp
-  stamp="$extras $(sha256sum <"$root/pyproject.toml")"
-  if [ -x "$root/.venv/bin/secureproto" ] && [ "$(cat "$root/.venv/stamp" 2>/dev/null)" = "$stamp" ]; then
+  local root=$1 extras=$2 python=${PYTHON:-python3} stamp have
+  stamp=$(sha256sum <"$root/pyproject.toml")
+  have=$(cat "$root/.venv/stamp" 2>/dev/null || true)
+  if [ -x "$root/.venv/bin/secureproto" ] && { [ "$have" = "$extras $stamp" ] || [ "$have" = "all $stamp" ]; }; then
     return
   fi
   if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -20,5 +21,5 @@ make_venv() { # root, extras
   echo "installing into .venv (torch is large; minutes on a slow line) ..." >&2
   # shellcheck disable=SC2086 - PIP_ARGS is a list of words
   "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check ${PIP_ARGS:-} -e "$root[$extras]"
-  echo "$stamp" >"$root/.venv/stamp"
+  echo "$extras $stamp" >"$root/.venv/stamp"
 }

@@ -10,7 +10,7 @@ took half an upload cannot give it back.
 """
 
 from collections.abc import Iterable
-from math import isfinite, prod
+from math import isfinite
 
 import numpy as np
 
@@ -33,9 +33,9 @@ class ExtractorMean:
         for tensor in self._tensors:
             if tensor.dtype == "I64":
                 # the least int64: every maximum is over it
-                self._integers[tensor.name] = np.full(prod(tensor.shape), np.iinfo(np.int64).min, dtype=np.int64)
+                self._integers[tensor.name] = np.full(tensor.elements, np.iinfo(np.int64).min, dtype=np.int64)
             else:
-                self._floats[tensor.name] = np.zeros(prod(tensor.shape))
+                self._floats[tensor.name] = np.zeros(tensor.elements)
         self._scratch = np.empty(_BLOCK)
         self._total = 0.0
         self._weight = 0.0

@@ -17,13 +17,11 @@ LARGEST_COUNT = float(2**40)
 
 
 def check_values(values: Values, *, site: str, what: str) -> None:
-    """Refuse entries that would poison a sum over sites. Integers always pass.
+    """Refuse floating-point entries that would poison a sum over sites.
 
     Raises:
         Rejected: NON_FINITE for NaN or infinity, NORM_BOUND for an entry beyond `LARGEST_ENTRY`.
     """
-    if values.dtype.kind != "f":
-        return
     if not np.isfinite(values).all():
         raise Rejected(
             Reason.NON_FINITE, f"site {site!r}: {what} is not finite", hint="lower the learning rate and train again"

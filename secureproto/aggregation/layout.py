@@ -4,23 +4,17 @@ Invariant: an upload counts only when every element of every tensor was given ex
 """
 
 from collections.abc import Iterable, Mapping
-from math import prod
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secureproto.errors import Misconfigured
 from secureproto.wire.tensors import Tensor
 
 F64: TypeAlias = NDArray[np.float64]
 I64: TypeAlias = NDArray[np.int64]
 Values: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | NDArray[np.int64]
-
-_PUBLISHED: Mapping[str, type[np.float32] | type[np.float64] | type[np.int64]] = {
-    "F32": np.float32,
-    "F64": np.float64,
-    "I64": np.int64,
-}
 
 
 def published(tensor: Tensor, values: F64 | I64) -> Values:
@@ -28,14 +22,14 @@ def published(tensor: Tensor, values: F64 | I64) -> Values:
 
     Safe to narrow: a mean of float32 numbers lies between them, so it does not overflow float32.
     """
-    return values.astype(_PUBLISHED[tensor.dtype]).reshape(tensor.shape)
+    return values.astype(tensor.numpy_dtype).reshape(tensor.shape)
 
 
 class Coverage:
     """Counts what came of one upload: each tensor from its first element to its last, without gap or overlap."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
-        self._size = {tensor.name: prod(tensor.shape) for tensor in tensors}
+        self._size = {tensor.name: tensor.elements for tensor in tensors}
         self._filled = dict.fromkeys(self._size, 0)
 
     def advance(self, name: str, offset: int, count: int) -> None:
@@ -64,7 +58,7 @@ class FlatLayout:
     """Floating-point tensors one after another in one flat vector: a head as (H,) float64.
 
     Raises:
-        ValueError: an integer tensor, of which no mixture can be made.
+        Misconfigured: an integer tensor, of which no mixture can be made.
     """
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
@@ -73,9 +67,12 @@ class FlatLayout:
         self.size = 0
         for tensor in self.tensors:
             if tensor.dtype == "I64":
-                raise ValueError(f"tensor {tensor.name!r}: a head has floating-point tensors only")
+                raise Misconfigured(
+                    f"model: tensor {tensor.name!r} of the head is an integer, which cannot be mixed",
+                    hint="move the module with that buffer into the extractor, or use GroupNorm",
+                )
             self._start[tensor.name] = self.size
-            self.size += prod(tensor.shape)
+            self.size += tensor.elements
 
     def place(self, name: str, offset: int, count: int) -> slice:
         """Where elements `offset` … `offset + count` of tensor `name` lie in the vector."""
@@ -100,4 +97,4 @@ class FlatLayout:
         """The tensors of a vector (H,), in their own dtypes and shapes."""
         if flat.shape != (self.size,):
             raise ValueError("the vector does not have the layout's length")
-        return {t.name: published(t, flat[self.place(t.name, 0, prod(t.shape))]) for t in self.tensors}
+        return {t.name: published(t, flat[self.place(t.name, 0, t.elements)]) for t in self.tensors}

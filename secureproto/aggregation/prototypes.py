@@ -41,7 +41,8 @@ class GlobalPrototypes:
     @property
     def present(self) -> NDArray[np.bool_]:
         """Which classes have a prototype, (C,)."""
-        return self.age != ABSENT
+        present: NDArray[np.bool_] = self.age != ABSENT
+        return present
 
     @staticmethod
     def absent(classes: int, width: int) -> "GlobalPrototypes":
@@ -76,7 +77,7 @@ def combine(
     Raises:
         ValueError: shapes that do not fit, or `min_holders` under 1.
     """
-    if class_sums.ndim != 3 or class_sums[0, :, :-1].shape != previous.values.shape:
+    if class_sums.ndim != 3 or len(class_sums) == 0 or class_sums[0, :, :-1].shape != previous.values.shape:
         raise ValueError("class sums are (m, C, d+1) with m >= 1, and previous prototypes (C, d)")
     if min_holders < 1:
         raise ValueError("min_holders is at least 1")

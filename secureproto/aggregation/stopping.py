@@ -7,6 +7,7 @@ the round's participants; no single site's loss decides or is kept. Off by defau
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 
 class StopReason(StrEnum):
@@ -43,8 +44,7 @@ def converged(losses: Sequence[float], *, relative_tolerance: float, patience: i
     if len(losses) < patience + 1:
         return False
     tail = losses[-(patience + 1) :]
-    changes = zip(tail[:-1], tail[1:], strict=True)
-    return all(abs(after - before) <= relative_tolerance * abs(before) for before, after in changes)
+    return all(abs(after - before) <= relative_tolerance * abs(before) for before, after in pairwise(tail))
 
 
 def decide(rule: StoppingRule, *, rounds_completed: int, losses: Sequence[float]) -> StopReason | None:

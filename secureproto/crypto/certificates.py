@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from secureproto.crypto.keys import PublicKey
-from secureproto.errors import Rejected
+from secureproto.errors import Misconfigured, Rejected
 from secureproto.wire.limits import LIMITS
 from secureproto.wire.reasons import Reason
 
@@ -31,6 +31,8 @@ SERVER_SECONDS = 90 * DAY
 MAX_DER = 16 * 1024  # ours are under 1 KiB
 _NAME = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 _MAX_NAME = 63
+_HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
+_MAX_HOST = 253
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,10 @@ def server_certificate(
     """A server's certificate for DNS names and IP addresses.
 
     Raises:
-        ValueError: no host, or one that is neither a DNS name nor an address.
+        Misconfigured: no host, or one that is neither a DNS name nor an address.
     """
     if not hosts:
-        raise ValueError("a server certificate needs a host")
+        raise Misconfigured("the server has no host name", hint="name the hosts by which sites reach it")
     builder = _issued_by(issuer, _name("secureproto", "server"), key, now, seconds)
     names = [_general_name(host) for host in hosts]
     return _as_leaf(builder, names, ExtendedKeyUsageOID.SERVER_AUTH).sign(issuer.key, SHA256())
@@ -162,6 +164,10 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if not _HOST.fullmatch(host) or len(host) > _MAX_HOST:
+            raise Misconfigured(
+                f"{host!r} is neither a DNS name nor an IP address", hint="for example fl.example.org or 192.0.2.7"
+            ) from None
         return x509.DNSName(host)
 
 

@@ -83,7 +83,7 @@ def peek_key(data: bytes) -> str:
     return Envelope.parse(data).key
 
 
-def sign_shared(message: Message, signer: Signer) -> bytes:
+def sign_threshold(message: Message, signer: Signer) -> bytes:
     """A document that several sign, with its first signature."""
     return _add(message, signer, ())
 
@@ -91,7 +91,7 @@ def sign_shared(message: Message, signer: Signer) -> bytes:
 def countersign(data: bytes, kind: type[M], signer: Signer) -> bytes:
     """The document with this signer's signature added; as it was when the signer has signed before.
 
-    The other signatures are not checked here: `verify_shared` does that.
+    The other signatures are not checked here: `verify_threshold` does that.
 
     Raises:
         Rejected: MALFORMED.
@@ -102,12 +102,12 @@ def countersign(data: bytes, kind: type[M], signer: Signer) -> bytes:
     return _add(kind.parse(base64url.decode(envelope.payload)), signer, envelope.signatures)
 
 
-def verify_shared(data: bytes, kind: type[M], keys: Mapping[str, PublicKey], threshold: int) -> M:
+def verify_threshold(data: bytes, kind: type[M], keys: Mapping[str, PublicKey], threshold: int) -> M:
     """The document, if at least `threshold` of `keys` signed it. Signatures of other keys are passed over, for a
     new version of a document may bring signers that the old one did not know.
 
     Raises:
-        Rejected: MALFORMED, BAD_SIGNATURE (also when a known key's does not verify), UNKNOWN_KEY (too few).
+        Rejected: MALFORMED, BAD_SIGNATURE (too few, or one of a known key does not verify).
         ValueError: the threshold is below one.
     """
     if threshold < 1:
@@ -121,13 +121,13 @@ def verify_shared(data: bytes, kind: type[M], keys: Mapping[str, PublicKey], thr
     for entry in known:
         _check(keys[entry.key], kind, payload, entry.signature)
     if len(known) < threshold:
-        raise Rejected(Reason.UNKNOWN_KEY, f"signed by {len(known)} known keys, {threshold} are needed")
+        raise Rejected(Reason.BAD_SIGNATURE, f"signed by {len(known)} known keys, {threshold} are needed")
     return kind.parse(payload)
 
 
 def open_pinned(data: bytes, kind: type[M], digest: str) -> M:
     """The document of several signers whose digest (`Message.digest`) was learnt from elsewhere: the root document
-    that a site first meets. Its own signers may then be read from it and checked with `verify_shared`.
+    that a site first meets. Its own signers may then be read from it and checked with `verify_threshold`.
 
     Raises:
         Rejected: MALFORMED.

@@ -15,7 +15,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from cryptography.cobblestone import Cobblestone256Decryptor, Cobblestone256Encryptor
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import AlreadyFinalized, InvalidTag
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
@@ -35,6 +35,8 @@ _CHUNK, _TAG, _PREFIX = 16 * 1024, 16, 24 + 32  # of Cobblestone: chunk, its tag
 _DIGEST_LENGTH = 32
 
 _SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
+# the second: it was broken before, and stays so
+_BROKEN = (InvalidTag, AlreadyFinalized)
 
 Chunk = bytes | bytearray | memoryview
 
@@ -98,26 +100,20 @@ class Opener:
 
     def __init__(self, core: bytes, wrapped: bytes, private_key: ec.EllipticCurvePrivateKey) -> None:
         context = _context(core)
-        try:
-            key = _SUITE.decrypt(wrapped, private_key, info=_info(context))
-        except InvalidTag:
-            raise _decrypt_failed() from None
-        if len(key) != KEY_LENGTH:
-            raise _decrypt_failed()
-        self._decryptor = Cobblestone256Decryptor(key, context)
+        self._decryptor = Cobblestone256Decryptor(_unwrap(context, wrapped, private_key), context)
 
     def update(self, chunk: Chunk) -> bytes:
         """More ciphertext in, what plaintext is ready out: authentic, but perhaps not the whole."""
         try:
             return self._decryptor.update(chunk)
-        except InvalidTag:
+        except _BROKEN:
             raise _decrypt_failed() from None
 
     def finalize(self) -> bytes:
         """The rest of the plaintext, after which it is the whole as it was sealed."""
         try:
             return self._decryptor.finalize()
-        except InvalidTag:
+        except _BROKEN:
             raise _decrypt_failed() from None
 
 
@@ -155,7 +151,7 @@ class SignedManifest:
         """
         if len(data) > LIMITS.manifest:
             raise Rejected(Reason.TOO_LARGE, f"the manifest is over {LIMITS.manifest} bytes")
-        core, rest = _take(data, LIMITS.manifest_core)
+        core, rest = _take(data, LIMITS.manifest_core, Reason.TOO_LARGE)
         wrapped, rest = _take(rest, WRAPPED_LENGTH)
         length, digest, rest = rest[:8], rest[8:40], rest[40:]
         signature, rest = _take(rest, MAX_SIGNATURE)
@@ -184,6 +180,26 @@ def sign_manifest(sealer: Sealer, signer: Signer, *, recipient: int = 0) -> Sign
     return SignedManifest(sealer.core, wrapped, length, digest, signature)
 
 
+def rewrap(core: bytes, wrapped: bytes, private_key: ec.EllipticCurvePrivateKey, recipient: PublicKey) -> bytes:
+    """The content key of a body already sealed, wrapped for one more recipient: the body stays as it is.
+
+    Raises:
+        Rejected: DECRYPT_FAILED, when `wrapped` is not for `private_key` or not beside this core.
+    """
+    context = _context(core)
+    return _SUITE.encrypt(_unwrap(context, wrapped, private_key), recipient.key, info=_info(context))
+
+
+def _unwrap(context: bytes, wrapped: bytes, private_key: ec.EllipticCurvePrivateKey) -> bytes:
+    try:
+        key = _SUITE.decrypt(wrapped, private_key, info=_info(context))
+    except InvalidTag:
+        raise _decrypt_failed() from None
+    if len(key) != KEY_LENGTH:
+        raise _decrypt_failed()
+    return key
+
+
 def _context(core: bytes) -> bytes:
     return sha256(length_prefixed(SEAL_LABEL.encode(), core)).digest()
 
@@ -196,13 +212,13 @@ def _signed_part(core: bytes, wrapped: bytes, length: int, digest: bytes) -> byt
     return length_prefixed(core, wrapped) + length.to_bytes(8, "big") + digest
 
 
-def _take(data: bytes, most: int) -> tuple[bytes, bytes]:
-    """The first length-prefixed part and what follows it."""
+def _take(data: bytes, most: int, reason: Reason = Reason.MALFORMED) -> tuple[bytes, bytes]:
+    """The first length-prefixed part and what follows it; `reason` when the part is over `most` bytes."""
     length = int.from_bytes(data[:4], "big")
     if len(data) < 4 + length:
         raise Rejected(Reason.MALFORMED, "the manifest is cut short")
     if length > most:
-        raise Rejected(Reason.TOO_LARGE, f"a part of the manifest is over {most} bytes")
+        raise Rejected(reason, f"a part of the manifest is over {most} bytes")
     return data[4 : 4 + length], data[4 + length :]
 
 

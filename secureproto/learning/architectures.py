@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from math import prod
 
 from torch import nn
-from torchvision.models import resnet18 as torchvision_resnet18
 
 from secureproto.errors import Misconfigured
 
@@ -24,6 +23,7 @@ CNN_BLOCKS = (16, 32)  # FedPAC: with an embedding of 128 and 10 classes, 80,202
 KERNEL = 5
 GROUPS = 32  # Wu and He's default; 64 to 512 channels, so never a group for each channel
 RESNET_WIDTH = 512
+RESNET18_BLOCKS = [2, 2, 2, 2]
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,17 @@ def resnet18(spec: ModelSpec) -> tuple[nn.Module, nn.Module]:
     Raises:
         Misconfigured: the records are no images.
     """
+    from secureproto.learning.resnet import residual_network  # torchvision takes a second to load
+
     channels, *_ = _image_shape(spec, "resnet18")
-    body = torchvision_resnet18(norm_layer=lambda width: nn.GroupNorm(GROUPS, width))
+    body = residual_network(RESNET18_BLOCKS, norm=lambda width: nn.GroupNorm(GROUPS, width))
     if channels != 3:
         body.conv1 = nn.Conv2d(channels, 64, kernel_size=7, stride=2, padding=3, bias=False)
         nn.init.kaiming_normal_(body.conv1.weight, mode="fan_out", nonlinearity="relu")
     body.fc = nn.Sequential(nn.Linear(RESNET_WIDTH, spec.embedding_width), nn.ReLU())
     for module in body.modules():
         if isinstance(module, nn.ReLU):
-            module.inplace = False  # per-sample gradient hooks need the value before it
+            module.inplace = False  # the same hooks need the value before it
     return body, nn.Linear(spec.embedding_width, spec.classes)
 
 

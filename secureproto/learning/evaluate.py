@@ -6,6 +6,7 @@ With skewed sites accuracy flatters, so the other two always stand beside it. Co
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import recall_score, roc_auc_score
 
@@ -14,7 +15,6 @@ from secureproto.learning.dataset import Records
 from secureproto.learning.inference import outputs, predict_proba
 from secureproto.learning.losses import PrototypeLoss
 from secureproto.learning.model import Model
-from secureproto.learning.training import as_tensors
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,6 @@ def mean_loss(model: Model, data: Records, loss: PrototypeLoss) -> float:
         raise Misconfigured("training: there are no records", hint="check the data source of this site")
     total = 0.0
     for rows, logits, embeddings in outputs(model, data.x):
-        cross_entropy, alignment = loss.terms((logits, embeddings), as_tensors(data, rows)[1])
-        total += float((cross_entropy + loss.weight * alignment).double().sum())
+        terms = loss.terms((logits, embeddings), torch.tensor(data.y[rows]))
+        total += float(loss.total(*terms).double().sum())
     return total / len(data.y)

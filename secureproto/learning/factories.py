@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from secureproto.errors import Misconfigured, PolicyDenied
 from secureproto.learning.architectures import Factory, ModelSpec, cnn, mlp, resnet18
+from secureproto.study.features import record_shape
 from secureproto.study.schema import StudyFile
 
 BUILT_IN = MappingProxyType({"mlp": mlp, "cnn": cnn, "resnet18": resnet18})
@@ -18,11 +19,7 @@ BUILT_IN = MappingProxyType({"mlp": mlp, "cnn": cnn, "resnet18": resnet18})
 def model_spec(study: StudyFile) -> ModelSpec:
     """What a factory is told of a study."""
     model = study.model
-    if study.data.kind == "tabular":
-        shape: tuple[int, ...] = (sum(feature.width for feature in study.data.features),)
-    else:
-        shape = (model.channels, model.height, model.width)
-    return ModelSpec(shape, len(study.classes), model.embedding_width, model.hidden, model.options)
+    return ModelSpec(record_shape(study), len(study.classes), model.embedding_width, model.hidden, model.options)
 
 
 def find_factory(name: str, allowed: Collection[str]) -> Factory:

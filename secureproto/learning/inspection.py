@@ -38,6 +38,8 @@ def check_tensors(model: "Model") -> None:
         for name, tensor in module.state_dict().items():
             if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES:
                 raise _unfit(f"{part} tensor {name} is not float32, float64 or int64")
+            if module is model.head and tensor.dtype == torch.int64:
+                raise _unfit(f"head tensor {name} is an integer, and heads are mixed")
             if not _NAME.fullmatch(name):
                 raise _unfit(f"a name of the {part} has other characters than A-Z a-z 0-9 _ . or is over 200 long")
     shared = {id(tensor) for tensor in _tensors(model.extractor)} & {id(tensor) for tensor in _tensors(model.head)}

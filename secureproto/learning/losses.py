@@ -45,8 +45,7 @@ class PrototypeLoss(nn.Module):
         self.register_buffer("present", torch.from_numpy(present.copy()), persistent=False)
 
     def forward(self, outputs: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        cross_entropy, alignment = self.terms(outputs, y)
-        losses = cross_entropy + self.weight * alignment
+        losses = self.total(*self.terms(outputs, y))
         if self.reduction == "none":
             return losses
         return losses.sum() if self.reduction == "sum" else losses.mean()
@@ -58,6 +57,10 @@ class PrototypeLoss(nn.Module):
         targets = self.values.to(embeddings.dtype)[y]
         distances = (embeddings - targets).square().sum(dim=1) / embeddings.shape[1]
         return cross_entropy, distances * self.present[y]
+
+    def total(self, cross_entropy: Tensor, alignment: Tensor) -> Tensor:
+        """The loss of every record (n,) from its two terms."""
+        return cross_entropy + self.weight * alignment
 
 
 def alignment_weight(training: TrainingSection, round_number: int) -> float:

@@ -31,7 +31,8 @@ class UnitNorm(nn.Module):
     """z / max(‖z‖, 1e-6), record by record: what one record adds to a class sum is bounded by 1."""
 
     def forward(self, z: Tensor) -> Tensor:
-        return z / torch.linalg.vector_norm(z, dim=1, keepdim=True).clamp_min(SMALLEST_NORM)
+        norms: Tensor = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+        return z / norms.clamp_min(SMALLEST_NORM)
 
 
 class Model(nn.Module):

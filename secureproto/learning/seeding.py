@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
+from secureproto.study.schema import StudyFile
 from secureproto.wire import canonical
 
 LABEL = "secureproto/v1/learning-seed"
@@ -39,3 +40,12 @@ def reproducible(seed: int) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(threads)
+
+
+def round_generator(study: StudyFile, *, site: str, round_number: int) -> torch.Generator:
+    """The generator of one site's training in one round of a study.
+
+    A training that a crash cut short gives the same update when it is done again, and a simulated site the same
+    as a real one.
+    """
+    return generator(study.model.seed, study.name, site, round_number)

@@ -84,11 +84,10 @@ def train(
     with reproducible(int(torch.randint(2**31, (), generator=generator))):
         model.train()
         for done, rows in enumerate(batches(len(data), training, generator), 1):
-            x, y = as_tensors(data, rows)
-            outputs = _forward(model, x)
-            cross_entropy, alignment = loss.terms(outputs, y)
+            outputs = _forward(model, torch.tensor(data.x[rows]))
+            cross_entropy, alignment = loss.terms(outputs, torch.tensor(data.y[rows]))
             optimizer.zero_grad()
-            (cross_entropy + loss.weight * alignment).mean().backward()  # type: ignore[no-untyped-call]  # torch's
+            loss.total(cross_entropy, alignment).mean().backward()  # type: ignore[no-untyped-call]  # torch's
             optimizer.step()
             tally.add(cross_entropy, alignment, outputs[1])
             if progress is not None:
@@ -113,11 +112,6 @@ def batches(records: int, training: TrainingSection, generator: torch.Generator)
         for start in range(0, records, training.batch_size)[:left]:
             yield order[start : start + training.batch_size]
         left -= ceil(records / training.batch_size)
-
-
-def as_tensors(data: Records, rows: slice | NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """Copies of some records and their classes."""
-    return torch.tensor(data.x[rows]), torch.tensor(data.y[rows])
 
 
 def _forward(model: Model, x: Tensor) -> tuple[Tensor, Tensor]:

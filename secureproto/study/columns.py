@@ -8,6 +8,7 @@ site's rows (PRIVACY, "Before the clip"). What is done when a value is missing i
 - `indicator`: one more column is 1; the feature's own columns are 0 (for a number: the middle of its range).
 """
 
+from math import isfinite
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -42,6 +43,8 @@ class NumberFeature(Section):
     def _check(self) -> Self:
         if self.min >= self.max:
             raise refuse("min", f"{self.min} is not under max {self.max}; allowed: min < max")
+        if not isfinite(self.max - self.min):
+            raise refuse("max", "the range is too wide for a float; allowed: a finite max - min")
         _check_fill(self.missing, self.fill is not None)
         if self.fill is not None and not self.min <= self.fill <= self.max:
             raise refuse("fill", f"{self.fill} is outside the range; allowed: {self.min} to {self.max}")

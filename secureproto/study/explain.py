@@ -82,7 +82,7 @@ def _what(kind: str, context: dict[str, Any], value: object, path: list[int | st
 
 
 def _unknown(key: str, allowed: list[str]) -> str:
-    close = get_close_matches(key, allowed, n=1)
+    close = get_close_matches(key, allowed, n=1, cutoff=0.65)
     meant = f" (did you mean {close[0]}?)" if close else ""
     return f"unknown key{meant}; allowed: {', '.join(allowed)}"
 

@@ -13,9 +13,9 @@ from secureproto.errors import Misconfigured
 from secureproto.study.explain import explain
 from secureproto.study.schema import StudyFile
 from secureproto.wire.canonical import labelled_digest
+from secureproto.wire.limits import LIMITS
 
 LABEL = "secureproto/v1/study-file"
-MAX_BYTES = 1 << 20  # 10,000 features of 100 bytes; it travels to every site and is parsed whole
 
 
 def load(source: Path | bytes, *, name: str = "study file") -> StudyFile:
@@ -33,18 +33,18 @@ def read(path: Path) -> bytes:
     """The bytes of a study file, as its digest and signature need them.
 
     Raises:
-        Misconfigured: it cannot be read, or is over MAX_BYTES.
+        Misconfigured: it cannot be read, or is over LIMITS.study_file.
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(LIMITS.study_file + 1)
     except OSError as error:
         raise Misconfigured(
             f"{path}: cannot be read: {error.strerror or type(error).__name__}",
             hint="give the path of a study file (TOML)",
         ) from None
-    if len(data) > MAX_BYTES:
-        raise Misconfigured(f"{path}: larger than {MAX_BYTES} bytes; a study file never is")
+    if len(data) > LIMITS.study_file:
+        raise Misconfigured(f"{path}: larger than {LIMITS.study_file} bytes; a study file never is")
     return data
 
 
@@ -63,8 +63,8 @@ def digest(data: bytes) -> str:
 
 
 def _toml(data: bytes, name: str) -> dict[str, object]:
-    if len(data) > MAX_BYTES:
-        raise Misconfigured(f"{name}: larger than {MAX_BYTES} bytes; a study file never is")
+    if len(data) > LIMITS.study_file:
+        raise Misconfigured(f"{name}: larger than {LIMITS.study_file} bytes; a study file never is")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -25,7 +25,7 @@ from secureproto.study.checks import (
 from secureproto.study.columns import CategoryFeature, Line, NumberFeature, Text
 
 MAX_CLASSES = 10_000  # C × (d+1) sums stay within a few hundred MB at d = 4096
-MAX_FEATURES = 10_000  # one line a feature: the file stays under its size limit
+MAX_FEATURES = 2_000  # 130 bytes each fill the limit of a study file
 MAX_SIDE = 4096  # pixels; a record of 3 × 4096² float32 is 192 MiB already
 MAX_ROUNDS = 1_000_000  # a round number is part of every manifest; far below 2^53
 MAX_SITES = 100_000  # the coordinator keeps one row a site and round

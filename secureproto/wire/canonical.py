@@ -1,8 +1,9 @@
 """Canonical bytes: one value, one encoding.
 
-A restricted JSON (a subset of RFC 8785): keys sorted by code point, no white space, UTF-8, integers only and
-below 2^53 in magnitude, no floats. `decode` refuses every byte string that `encode` would not have written, so
-two parties can never read different things out of the same signed bytes, or sign one thing in two forms.
+A restricted JSON in the manner of RFC 8785: keys sorted by code point (its order differs only above U+FFFF), no
+white space, UTF-8, integers only and below 2^53 in magnitude, no floats. `decode` refuses every byte string that
+`encode` would not have written, so two parties can never read different things out of the same signed bytes, or
+sign one thing in two forms.
 """
 
 import json

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.rows import a_round, a_site, a_study, a_token, an_upload, drop_everything
 
 from secureproto.errors import Conflict
 from secureproto_server.storage.memory import MemoryStore
@@ -31,6 +30,7 @@ from secureproto_server.storage.records import (
 )
 from secureproto_server.storage.sql import SqlStore
 from secureproto_server.storage.store import Store
+from support.rows import a_round, a_site, a_study, a_token, an_upload, drop_everything
 
 POSTGRES = os.environ.get("SECUREPROTO_TEST_POSTGRES", "")
 
@@ -173,12 +173,17 @@ class StoreContract:
         with store.transaction("before") as tx:
             tx.insert(Meta("kept", "1"))
             tx.insert(Meta("gone", "1"))
-        with pytest.raises(KeyError), store.transaction("fails") as tx:
-            tx.insert(a_token())
-            tx.put(Meta("kept", "2"))
-            tx.put(Meta("kept", "3"))
-            tx.delete(Meta, "gone")
-            raise KeyError
+
+        def fails() -> None:
+            with store.transaction("fails") as tx:
+                tx.insert(a_token())
+                tx.put(Meta("kept", "2"))
+                tx.put(Meta("kept", "3"))
+                tx.delete(Meta, "gone")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fails()
         with store.transaction("after") as tx:
             assert tx.select(Meta) == [Meta("gone", "1"), Meta("kept", "1")]
             assert tx.get(type(a_token()), a_token().token_id) is None

@@ -18,7 +18,7 @@ Hex128 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Base64 = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # RFC 4648 §5, without padding
 Time = Annotated[int, Field(ge=0, le=2**40)]  # seconds since the epoch, UTC
 Count = Annotated[int, Field(ge=0, le=2**40)]
-Line = Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Line = Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Dtype = Literal["F32", "F64", "I64"]
 
 

@@ -251,11 +251,12 @@ class Nonce(Row):
 
 @dataclass(frozen=True)
 class AuditEntry(Row):
-    """One entry of the audit log: its place and its canonical bytes."""
+    """One entry of the audit log: its place, its canonical bytes, and the leaf hash that they had when appended."""
 
     KEY = ("sequence",)
     sequence: int
     data: bytes
+    leaf: bytes = b""
 
 
 KINDS: tuple[type[Row], ...] = (

@@ -10,6 +10,7 @@ Invariants:
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -124,6 +125,7 @@ def make_engine(url: str) -> Engine:
         ) from None
     match parsed.get_backend_name():
         case "sqlite" if parsed.database and parsed.database != ":memory:":
+            _create_file(Path(parsed.database))
             engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
             event.listen(engine, "connect", _configure_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
@@ -135,6 +137,17 @@ def make_engine(url: str) -> Engine:
                 f"the database {other!r} is not supported here", hint="use a SQLite file or PostgreSQL"
             )
     return engine
+
+
+def _create_file(path: Path) -> None:
+    # SQLite itself would make it readable for everyone; its WAL files take over the mode
+    try:
+        path.touch(mode=0o600, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"the database {path} cannot be opened: {error.strerror}",
+            hint="the state directory must exist and be ours",
+        ) from None
 
 
 @contextmanager

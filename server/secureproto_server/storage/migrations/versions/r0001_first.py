@@ -54,13 +54,15 @@ def _refers(table: str, other: str, *columns: str) -> sa.ForeignKeyConstraint:
 def _keys_and_values() -> None:
     op.create_table("sp_meta", _text("key"), _text("value"), _key("sp_meta", "key"))
     op.create_table("sp_nonce", _text("nonce"), _integer("expires"), _key("sp_nonce", "nonce"))
-    op.create_table("sp_auditentry", _integer("sequence"), _bytes("data"), _key("sp_auditentry", "sequence"))
+    op.create_table(
+        "sp_auditentry",
+        *(_integer("sequence"), _bytes("data"), _bytes("leaf")),
+        _key("sp_auditentry", "sequence"),
+    )
 
 
 def _sites() -> None:
-    op.create_table(
-        "sp_root", _integer("version"), _text("digest"), _bytes("envelope"), _key("sp_root", "version")
-    )
+    op.create_table("sp_root", _integer("version"), _text("digest"), _bytes("envelope"), _key("sp_root", "version"))
     op.create_table(
         "sp_token",
         *(_text("token_id"), _text("site"), _text("secret_digest"), _integer("issued"), _integer("expires")),

@@ -1,0 +1,1 @@
+"""The site's verbs: parse, call one function, print."""

@@ -1,0 +1,1 @@
+"""`secureproto demo`: a server and four hospitals as real processes on this machine, and what they show."""

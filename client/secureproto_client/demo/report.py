@@ -1,0 +1,109 @@
+"""What the demo prints: a table, one sentence, a transcript, and where everything lies. Or the same as JSON."""
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from secureproto.simulation.heart.hospitals import HOSPITALS
+from secureproto_client.demo.comparison import MEASURES, METHODS, Comparison
+from secureproto_client.demo.play import Played
+
+UNPROTECTED = (
+    "This run is UNPROTECTED: there is no differential privacy in this version. The server process saw each site's "
+    "update, class sums and class counts in the clear (never on its disk)."
+)
+
+WIDTH = 100
+
+
+def as_json(played: Played) -> dict[str, Any]:
+    """Everything as plain values."""
+    comparison = played.comparison
+    return {
+        "sites": {site: {method: dict(by[method]) for method in METHODS} for site, by in comparison.scores.items()},
+        "test_rows": dict(comparison.rows),
+        "accuracies": {method: comparison.mean(method, "accuracy") for method in METHODS},
+        "verdict": comparison.verdict(),
+        "rounds_completed": played.rounds_completed,
+        "uploads": played.uploads,
+        "refusals": played.refusals,
+        "attempts": [{"what": a.what, "reason": str(a.reason), "answer": a.answer} for a in played.attempts],
+        "receipts": played.receipts,
+        "protection": "unprotected",
+        "audit": played.audit,
+        "predicted": played.predicted,
+        "out": str(played.places.out),
+        "seconds": round(played.seconds, 1),
+    }
+
+
+def show(played: Played) -> None:
+    """Print everything for a person, to stdout."""
+    console = Console(file=sys.stdout, highlight=False)
+    # a log file or a pipe has no width of its own: there the table must not be cut at 80
+    width = None if console.is_terminal and console.width > WIDTH else WIDTH
+    console.print()
+    console.print(table(played.comparison), width=width)
+    for line in ("", played.comparison.verdict(), "", *transcript(played), "", *where(played)):
+        console.print(line, width=width, markup=False, soft_wrap=line.startswith("  "))
+
+
+def table(comparison: Comparison) -> Table:
+    """Hospital by hospital, the five ways to get a model, each with its scores on the held-out rows."""
+    shown = Table(title="On each hospital's held-out patients", title_justify="left", box=None, title_style="bold")
+    for column in ("hospital", "model", *(measure.replace("_", " ") for measure in MEASURES)):
+        shown.add_column(column, justify="left" if column in ("hospital", "model") else "right", no_wrap=True)
+    for site, by_method in comparison.scores.items():
+        for method in METHODS:
+            label = f"{site} (n={comparison.rows[site]})" if method == METHODS[0] else ""
+            shown.add_row(label, method, *(_number(by_method[method][measure]) for measure in MEASURES))
+    for method in METHODS:
+        label = "mean of hospitals" if method == METHODS[0] else ""
+        shown.add_row(
+            label, method, *(_number(comparison.mean(method, measure)) for measure in MEASURES), style="bold"
+        )
+    return shown
+
+
+def transcript(played: Played) -> list[str]:
+    """What was enforced, as the running server answered."""
+    return [
+        "What was tried against the running server, and its answers:",
+        *(f"  {a.what}: refused, {a.reason} ({a.answer})" for a in played.attempts),
+        "The audit log, exported and verified offline:",
+        f"  {played.audit['size']} entries, root {played.audit['root']}: every one holds",
+        "The server's metrics:",
+        (
+            f"  rounds completed {played.rounds_completed}; uploads {_counts(played.uploads)}; "
+            f"refusals {_counts(played.refusals)}"
+        ),
+        "",
+        UNPROTECTED,
+        f"The receipts that the sites hold say so: {_counts(played.receipts)}.",
+    ]
+
+
+def where(played: Played) -> list[str]:
+    """Where everything lies, and three commands to look further."""
+    out, first = played.places.out, next(iter(HOSPITALS))
+    site = played.places.site(first)
+    return [
+        f"Everything lies in {out} ({played.seconds:.0f} s):",
+        f"  {played.places.server}/state   the server's database and sealed blobs",
+        f"  {out}/sites/<hospital>   keys, state/models, predictions.csv of each hospital",
+        f"  {played.places.logs}   one log a process",
+        "To look further:",
+        f"  secureproto audit verify {played.places.audit_log} --root {played.places.operator}/root.json",
+        f"  secureproto client model list {site}",
+        f"  secureproto client predict {site} --input {site}/patients.csv",
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"

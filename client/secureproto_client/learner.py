@@ -1,0 +1,52 @@
+"""What a site computes on its own records, behind one seam: the protocol's procedure knows arrays only.
+
+What an implementation owes: the records are read once; nothing that it computes leaves but `Trained.update`; scores
+and losses are the site's own. No torch here: verbs that do not compute must start quickly.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from secureproto.errors import Misconfigured
+from secureproto_client.models import Arrays, StoredModel
+
+Scored = dict[str, float | int | None]
+
+
+class ModelUnfit(Misconfigured):
+    """The study's model cannot be built here, or is another than the operator signed."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The outcome of local training. `update` is in the upload's layout; `shared` and `head` in a version's."""
+
+    update: Arrays
+    shared: Arrays
+    head: Arrays
+
+
+class Learner(Protocol):
+    """A site's own computing for one study."""
+
+    def train(self, base: StoredModel, round_number: int) -> Trained:
+        """Train from a version on the site's records, for a round.
+
+        Raises:
+            ModelUnfit: the model cannot be built here.
+            Misconfigured: the records cannot be used.
+            PolicyDenied: code that the study or the settings name is not allowed here.
+        """
+        ...
+
+    def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
+        """Train on after the study's last version: for `epochs`, or for as long as in a round. Raises as `train`."""
+        ...
+
+    def count(self) -> tuple[int, int]:
+        """Records for training and held out: the site's own numbers. Raises Misconfigured."""
+        ...
+
+    def score(self, shared: Arrays, head: Arrays) -> Scored | None:
+        """Scores on the held-out records; None when nothing is held out. They stay at the site."""
+        ...

@@ -1,0 +1,1 @@
+"""What is measured: names, types, labels and help of every metric, and nothing else."""

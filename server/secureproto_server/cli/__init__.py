@@ -1,0 +1,1 @@
+"""The operator's verbs: parse, call one function, print."""

@@ -1,0 +1,78 @@
+"""Following rounds from the operator's desk."""
+
+from typing import Any
+
+from secureproto.cli.output import say
+from secureproto.clock import utc_text
+from secureproto.errors import Unavailable
+from secureproto_server.desk import Desk
+
+POLL_SECONDS = 0.5
+Record = dict[str, Any]
+
+
+def round_of(desk: Desk, study: str, number: int | None) -> Record:
+    """A round as the server shows it; without a number the last one."""
+    which = "last" if number is None else str(number)
+    found: Record = desk.get(f"studies/{study}/rounds/{which}", meaning="look at a round")
+    return found
+
+
+def shown(record: Record) -> Record:
+    """The same, for people: times as text."""
+    times = ("opened", "deadline", "closed")
+    return {**record, **{key: record[key] and utc_text(record[key]) for key in times}}
+
+
+def status(desk: Desk, *, timeout: float = 0.0) -> Record:
+    """How the server says it is; one that does not answer yet is asked again for `timeout` seconds.
+
+    Raises:
+        Unavailable: it does not answer.
+    """
+    end = desk.clock.monotonic() + timeout
+    while True:
+        try:
+            found: Record = desk.get("status", meaning="ask for the server's status")
+            return found
+        except Unavailable:
+            if desk.clock.monotonic() >= end:
+                raise
+        desk.pause(POLL_SECONDS)
+
+
+def until_idle(desk: Desk, study: str, *, first: int | None, timeout: float) -> list[Record]:
+    """Wait until the study's last round has ended and no further one is wanted; say each end as it comes.
+
+    Returns how each round from `first` on ended.
+
+    Raises:
+        Unavailable: not within `timeout` seconds.
+    """
+    end = desk.clock.monotonic() + timeout
+    told: dict[int, Record] = {}
+    following = first if first is not None else round_of(desk, study, None)["round"]
+    while True:
+        last = round_of(desk, study, None)
+        while following < last["round"] or (following == last["round"] and last["ended"]):
+            told[following] = _end_of(desk, study, following)
+            following += 1
+        if last["ended"] and last["rounds_wanted"] == 0:
+            return [told[number] for number in sorted(told)]
+        if desk.clock.monotonic() > end:
+            raise Unavailable(
+                f"rounds of {study} have not ended within {timeout:g} s", hint="they go on without this command"
+            )
+        desk.pause(POLL_SECONDS)
+
+
+def _end_of(desk: Desk, study: str, number: int) -> Record:
+    record = round_of(desk, study, number)
+    say(f"round {number}: {record['phase']}, {len(record['submitted'])} of {record['quorum']} needed answered")
+    return {
+        "round": number,
+        "outcome": record["phase"],
+        "version": record["version"],
+        "submitted": len(record["submitted"]),
+        "seconds": (record["closed"] or 0) - record["opened"],
+    }

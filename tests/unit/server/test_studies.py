@@ -1,0 +1,84 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from secureproto.crypto.envelope import sign
+from secureproto.crypto.keys import FileSigner
+from secureproto.errors import Conflict, Misconfigured, NotFound, Rejected
+from secureproto.wire import base64url
+from secureproto.wire.messages import StudyDescriptor, TensorEntry
+from secureproto_server import creation, studies, views
+from support.parts import NAME, Parts, parts_in
+from support.sim_site import Keys
+from support.sim_study import SimStudy
+
+STUDY = SimStudy()
+Change = Callable[[StudyDescriptor], dict[str, object]]
+WRONG = "0" * 64
+INTEGER = TensorEntry(name="count", dtype="I64", shape=())
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Parts:
+    return parts_in(tmp_path)
+
+
+def body(parts: Parts, descriptor: StudyDescriptor, signer: FileSigner | None = None) -> bytes:
+    envelope = sign(descriptor, signer or parts.operator)
+    return creation.parts(envelope, STUDY.shared_bytes(), STUDY.head_bytes())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: {"study_digest": WRONG},
+        lambda d: {"study": "other"},
+        lambda d: {"schema_digest": WRONG},
+        lambda d: {"initial_shared": WRONG},
+        lambda d: {"initial_head": WRONG},
+        lambda d: {"file": base64url.encode(b"nonsense = 1\n")},
+        lambda d: _model(d, classes=3),
+        lambda d: _model(d, reports_loss=True),
+        lambda d: _model(d, head=(INTEGER,)),
+    ],
+)
+def test_a_descriptor_agrees_with_everything_it_describes(change: Change) -> None:
+    descriptor = STUDY.descriptor(NAME)
+    studies.check(descriptor, shared=STUDY.shared_bytes(), head=STUDY.head_bytes())
+    changed = descriptor.model_copy(update=change(descriptor))
+    with pytest.raises((Rejected, Misconfigured, Conflict)):
+        studies.check(changed, shared=STUDY.shared_bytes(), head=STUDY.head_bytes())
+
+
+def test_a_study_is_signed_by_somebody_of_the_root_document(parts: Parts) -> None:
+    descriptor = STUDY.descriptor(NAME)
+    for data, reason in (
+        (body(parts, descriptor, FileSigner(Keys.make().signing)), "unknown_key"),
+        (body(parts, STUDY.descriptor("another")), "wrong_federation"),
+        (body(parts, descriptor)[:-1], "malformed"),
+        (body(parts, descriptor) + b"x", "malformed"),
+        (b"", "malformed"),
+    ):
+        with pytest.raises(Rejected) as caught:
+            creation.create(parts.services, parts.person, data)
+        assert caught.value.reason == reason
+    with pytest.raises(NotFound):
+        views.study(parts.services, "small")
+
+
+def test_the_same_study_again_changes_nothing_and_another_is_refused(parts: Parts) -> None:
+    descriptor = STUDY.descriptor(NAME)
+    creation.create(parts.services, parts.person, body(parts, descriptor))
+    size = parts.services.log.size(parts.services.store)
+    later = descriptor.model_copy(update={"created": descriptor.created + 9})
+    creation.create(parts.services, parts.person, body(parts, later))
+    assert parts.services.log.size(parts.services.store) == size
+    other = SimStudy(total=7).descriptor(NAME)
+    with pytest.raises(Conflict, match="already"):
+        creation.create(parts.services, parts.person, body(parts, other))
+
+
+def _model(descriptor: StudyDescriptor, **changes: object) -> dict[str, object]:
+    model = descriptor.model.model_copy(update=changes)
+    return {"model": model, "schema_digest": model.digest()}
