@@ -14,6 +14,8 @@ Form = Literal["table", "json", "jsonl"]
 Row = Mapping[str, object]
 F = TypeVar("F", bound=Callable[..., object])
 
+PIPE_WIDTH = 240
+
 
 def output_option(function: F) -> F:
     """Adds `-o table|json|jsonl` as the keyword `output`."""
@@ -67,9 +69,9 @@ def _table(rows: list[Row]) -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(_text(value) for value in row.values()))
-    console = Console(file=sys.stdout)
     # A pipe has no width: whole lines are wanted there, not lines folded at 80.
-    console.print(table, width=None if console.is_terminal else 240)
+    console = Console(file=sys.stdout) if sys.stdout.isatty() else Console(file=sys.stdout, width=PIPE_WIDTH)
+    console.print(table)
 
 
 def _text(value: object) -> str:

@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 
 from secureproto.cli.output import Form, emit, output_option, say
-from secureproto_client.cli.options import site_option, study_option
+from secureproto_client.cli.options import site_argument, site_option, study_option
 from secureproto_client.paths import SitePaths
 
 
 @click.command("list")
 @study_option
-@site_option
+@site_argument
 @output_option
 def list_(paths: SitePaths, study: str | None, output: Form) -> None:
     """List the models here: each version as received, and `-local` where it was trained on."""
@@ -38,7 +38,7 @@ def use(paths: SitePaths, name: str, study: str | None) -> None:
 
 @click.command()
 @study_option
-@site_option
+@site_argument
 def rollback(paths: SitePaths, study: str | None) -> None:
     """Go back to the model that was in use before, and hold it."""
     from secureproto_client.choosing import pointer_of
@@ -48,7 +48,7 @@ def rollback(paths: SitePaths, study: str | None) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--to", "target", type=click.Path(path_type=Path), required=True, help="The file to make.")
+@click.option("--out", "target", type=click.Path(path_type=Path), required=True, help="The file to make.")
 @study_option
 @site_option
 def export(paths: SitePaths, name: str, target: Path, study: str | None) -> None:

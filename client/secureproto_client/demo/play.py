@@ -23,7 +23,7 @@ from secureproto_client import roots, settings
 from secureproto_client.data.factory import open_source
 from secureproto_client.data.holdout import read_or_make_key
 from secureproto_client.database import Database
-from secureproto_client.demo.comparison import RECEIVED, TUNED, Comparison, compare
+from secureproto_client.demo.comparison import MEASURES, RECEIVED, TUNED, Comparison, compare
 from secureproto_client.demo.intruder import Attempt, Known, intruder
 from secureproto_client.demo.metrics import totals
 from secureproto_client.demo.processes import Processes
@@ -167,8 +167,8 @@ class Play:
             status = hospitals.status(name)
             version = status["version"]
             personalised[name] = {
-                RECEIVED: status["scores"][str(version)],
-                TUNED: status["scores"][f"{version}-local"],
+                RECEIVED: _measures(status["scores"][str(version)]),
+                TUNED: _measures(status["scores"][f"{version}-local"]),
             }
         self.say("computing the comparison: majority class, own data only, FedAvg")
         return compare({name: self._records(name, study) for name in HOSPITALS}, study, personalised)
@@ -182,3 +182,7 @@ class Play:
         )  # fmt: skip
         loaded = source.load(study)
         return SiteData(loaded.train, loaded.test)
+
+
+def _measures(scores: dict[str, float | None]) -> dict[str, float | None]:
+    return {measure: scores[measure] for measure in MEASURES}

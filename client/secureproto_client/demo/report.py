@@ -41,13 +41,12 @@ def as_json(played: Played) -> dict[str, Any]:
 
 def show(played: Played) -> None:
     """Print everything for a person, to stdout."""
-    console = Console(file=sys.stdout, highlight=False)
-    # a log file or a pipe has no width of its own: there the table must not be cut at 80
-    width = None if console.is_terminal and console.width > WIDTH else WIDTH
+    # a pipe or a narrow terminal has no room of its own: the table is not cut, the lines are folded by who shows them
+    console = Console(file=sys.stdout, highlight=False, width=WIDTH)
     console.print()
-    console.print(table(played.comparison), width=width)
+    console.print(table(played.comparison))
     for line in ("", played.comparison.verdict(), "", *transcript(played), "", *where(played)):
-        console.print(line, width=width, markup=False, soft_wrap=line.startswith("  "))
+        console.print(line, markup=False, soft_wrap=line.startswith("  "))
 
 
 def table(comparison: Comparison) -> Table:

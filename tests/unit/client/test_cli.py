@@ -50,11 +50,11 @@ def test_models_are_listed_chosen_and_exported(rig: Rig, capsys: pytest.CaptureF
     assert run(["client", "model", "use", "latest", *here]) == 0
     assert run(["client", "model", "use", "9", *here]) == 7
     target = rig.root / "model.safetensors"
-    assert run(["client", "model", "export", "1-local", "--to", str(target), *here]) == 0
+    assert run(["client", "model", "export", "1-local", "--out", str(target), *here]) == 0
     assert "PRIVATE" in capsys.readouterr().err
     assert "head.weight" in load_file(target)
     assert b'"private":"true"' in target.read_bytes()
-    assert run(["client", "model", "export", "1", "--to", str(target), *here]) == 7
+    assert run(["client", "model", "export", "1", "--out", str(target), *here]) == 7
 
 
 def test_predictions_go_to_stdout_and_talk_to_stderr(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
