@@ -3,10 +3,10 @@
 import tomllib
 
 import pytest
-from support.tree import ROOT
 
 from secureproto_client import settings as client
 from secureproto_server import settings as server
+from support.tree import ROOT
 
 CONFIG = ROOT / "ops" / "config"
 
