@@ -4,30 +4,11 @@ A reply that is neither what was asked for nor a problem document is not our ser
 `Unavailable`, to be tried again, and its text is never shown.
 """
 
-from secureproto.errors import (
-    ApprovalNeeded,
-    Conflict,
-    IntegrityBroken,
-    Misconfigured,
-    NotFound,
-    PolicyDenied,
-    Rejected,
-    SecureProtoError,
-    Unavailable,
-)
+from secureproto.errors import IntegrityBroken, Rejected, SecureProtoError, Unavailable
 from secureproto.wire.messages import Problem
-from secureproto.wire.reasons import PROBLEM_PREFIX, Reason
+from secureproto.wire.problems import error_of
 from secureproto_client.transport.seam import Reply
 
-FAMILIES: dict[str, type[SecureProtoError]] = {
-    "misconfigured": Misconfigured,
-    "unavailable": Unavailable,
-    "policy_denied": PolicyDenied,
-    "integrity_broken": IntegrityBroken,
-    "conflict": Conflict,
-    "not_found": NotFound,
-    "approval_needed": ApprovalNeeded,
-}
 BUSY = frozenset({408, 429, 500, 502, 503, 504, 507})  # passing trouble, of the server or a proxy
 
 
@@ -48,10 +29,7 @@ def _error(reply: Reply) -> SecureProtoError:
         problem = Problem.parse(reply.body)
     except Rejected:
         return Unavailable(f"HTTP status {reply.status} without a problem document: not our server's answer")
-    name = problem.type.removeprefix(PROBLEM_PREFIX)
-    detail, hint = f"the server says: {problem.detail or problem.title}", problem.hint
-    if name in frozenset(Reason) and reply.status not in BUSY:
-        return Rejected(Reason(name), detail, hint=hint)
-    if name in FAMILIES:
-        return FAMILIES[name](detail, hint=hint)
-    return (Unavailable if reply.status in BUSY else Conflict)(detail, hint=hint)
+    told = error_of(problem.model_copy(update={"detail": f"the server says: {problem.detail or problem.title}"}))
+    # a proxy's or the server's passing trouble is tried again, whatever it is called; a refusal is not
+    passing = reply.status in BUSY and not isinstance(told, IntegrityBroken)
+    return Unavailable(told.message, hint=told.hint) if passing else told

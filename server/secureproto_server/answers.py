@@ -6,26 +6,16 @@ a body is read only as far as its bound; work that blocks runs in a thread.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from http import HTTPStatus
 from typing import Any
 
 from starlette.routing import Route
 
 from secureproto.clock import Clock
-from secureproto.errors import (
-    ApprovalNeeded,
-    Conflict,
-    IntegrityBroken,
-    Misconfigured,
-    NotFound,
-    PolicyDenied,
-    Rejected,
-    SecureProtoError,
-    Unavailable,
-)
-from secureproto.wire.messages import Problem
-from secureproto.wire.reasons import Reason, problem_type, status
+from secureproto.errors import NotFound, Rejected, SecureProtoError
+from secureproto.wire.problems import problem_of
+from secureproto.wire.reasons import Reason
 from secureproto_server.metrics import ServerMetrics
+from secureproto_server.routes import paths
 from secureproto_server.services import Services
 
 Scope = MutableMapping[str, Any]
@@ -36,15 +26,6 @@ Handler = Callable[["Call"], Awaitable[None]]
 OCTETS = "application/octet-stream"
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-FAMILIES: tuple[tuple[type[SecureProtoError], str, int], ...] = (
-    (NotFound, "not_found", 404),
-    (Conflict, "conflict", 409),
-    (Unavailable, "unavailable", 503),
-    (PolicyDenied, "policy_denied", 403),
-    (ApprovalNeeded, "approval_needed", 403),
-    (Misconfigured, "misconfigured", 400),  # a study file that does not pass, sent by an operator
-    (IntegrityBroken, "integrity_broken", 500),
-)
 LOG = logging.getLogger("secureproto.server.http")
 
 
@@ -114,24 +95,9 @@ class Call:
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-def problem(error: SecureProtoError) -> Problem:
-    """The problem document of an error."""
-    if isinstance(error, Rejected):
-        name, code = str(error.reason), status(Reason(error.reason))
-    else:
-        name, code = next(((name, code) for kind, name, code in FAMILIES if isinstance(error, kind)), ("error", 500))
-    return Problem(
-        type=problem_type(name),
-        title=HTTPStatus(code).phrase,
-        status=code,
-        detail=_line(error.message),
-        hint=_line(error.hint),
-    )
-
-
 async def answer_problem(call: Call, error: SecureProtoError) -> None:
     """Answer with an error's problem document."""
-    document = problem(error)
+    document = problem_of(error)
     if document.status >= 500:
         LOG.error("a %s request failed: %s", call.method, error.message)
     await call.answer(document.status, document.canonical(), kind=PROBLEM)
@@ -168,6 +134,7 @@ class Endpoint:
 
 def route(path: str, handler: Handler, method: str, services: Services) -> Route:
     """A route whose requests are measured under its template."""
+    paths.register()
     endpoint = Endpoint(handler, template=path, metrics=services.metrics, clock=services.clock)
     return Route(path, endpoint, methods=[method])
 
@@ -175,7 +142,3 @@ def route(path: str, handler: Handler, method: str, services: Services) -> Route
 async def nowhere(scope: Scope, receive: Receive, send: Send) -> None:
     """The answer to a path that no route has."""
     await answer_problem(Call(scope, receive, send), NotFound("there is nothing at this path"))
-
-
-def _line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)[:300]

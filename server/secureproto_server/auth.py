@@ -1,13 +1,16 @@
 """Who sends an admin request: signed whatever the address, once, for this server, this path and this body.
 
     1. The envelope is signed by a person of the root document in force, in the role of operator.
-    2. It is for this federation and epoch, this method and path, and this body.
+    2. It is for this federation and epoch, this method and path.
     3. It is valid now, and not for longer than an admin request may be.
-    4. Its nonce was never seen: it is kept, durably, before anything is done.
+    4. The body, read only now (a stranger's is never held in memory), is the one that was signed.
+    5. Its nonce was never seen: it is kept, durably, before anything is done.
 
-There is no password and no session: every request stands for itself.
+There is no password and no session: every request stands for itself. A refused request is logged when the signature
+of a person of the root document is under it; a key id alone names nobody, for the root document shows it to all.
 """
 
+from dataclasses import dataclass
 from hashlib import sha256
 
 from secureproto.audit.entries import Event
@@ -26,8 +29,16 @@ from secureproto_server.storage.records import Nonce
 SCHEME = "SecureProto "
 
 
-def operator(services: Services, *, authorization: str, method: str, path: str, body: bytes) -> Person:
-    """The operator who sent the request.
+@dataclass(frozen=True)
+class Signed:
+    """A request that passed steps 1 to 3: whose it is, and what was signed."""
+
+    person: Person
+    request: AdminRequest
+
+
+def signed(services: Services, *, authorization: str, method: str, path: str) -> Signed:
+    """Steps 1 to 3, before the body is read.
 
     Raises:
         Rejected: one of the checks fails; counted, and logged when a person of the root document signed it.
@@ -39,25 +50,45 @@ def operator(services: Services, *, authorization: str, method: str, path: str, 
         envelope = base64url.decode(authorization.removeprefix(SCHEME))
         with services.store.transaction("authenticate operator") as tx:
             root = roots.in_force(tx)
-        person = roots.person_of(root, peek_key(envelope))
         request = verify(envelope, AdminRequest, roots.people_keys(root))
+        person = roots.person_of(root, peek_key(envelope))
         if person is None or person.role != "operator":
             raise Rejected(Reason.UNKNOWN_KEY, "only an operator may ask this")
-        _check(services, request, method, path, sha256(body).hexdigest())
-        _use_nonce(services, request)
+        _check(services, request, method, path)
     except Rejected as error:
         _note(services, error, person, request=f"{method} {path}")
         raise
-    return person
+    return Signed(person, request)
 
 
-def _check(services: Services, request: AdminRequest, method: str, path: str, digest: str) -> None:
+def confirm(services: Services, asked: Signed, body: bytes) -> Person:
+    """Steps 4 and 5: the operator who sent the request with this body.
+
+    Raises:
+        Rejected: as `signed`.
+    """
+    try:
+        if asked.request.body_digest != sha256(body).hexdigest():
+            raise Rejected(Reason.BAD_SIGNATURE, "the request's body is not the one that was signed")
+        _use_nonce(services, asked.request)
+    except Rejected as error:
+        _note(services, error, asked.person, request=f"{asked.request.method} {asked.request.path}")
+        raise
+    return asked.person
+
+
+def operator(services: Services, *, authorization: str, method: str, path: str, body: bytes) -> Person:
+    """The operator who sent a request whose body is there already. Raises: as `signed` and `confirm`."""
+    return confirm(services, signed(services, authorization=authorization, method=method, path=path), body)
+
+
+def _check(services: Services, request: AdminRequest, method: str, path: str) -> None:
     if request.federation != services.federation or request.epoch != services.epoch:
         raise Rejected(Reason.WRONG_FEDERATION, "the request is for another federation or epoch of this server")
-    if (request.method, request.path, request.body_digest) != (method, path, digest):
+    if (request.method, request.path) != (method, path):
         raise Rejected(Reason.BAD_SIGNATURE, "the request is not the one that was signed")
     now = seconds(services.clock)
-    if request.expires - request.issued > LIMITS.admin_seconds:
+    if not 0 <= request.expires - request.issued <= LIMITS.admin_seconds:
         raise Rejected(Reason.STALE, "the request would be valid too long")
     if request.issued > now + LIMITS.admin_seconds or request.expires < now:
         raise Rejected(Reason.STALE, "the request is not valid now", hint="compare the clocks of desk and server")

@@ -21,12 +21,7 @@ from secureproto.crypto.envelope import sign, sign_threshold
 from secureproto.crypto.keys import Signer, load_signer
 from secureproto.crypto.passphrase import read_passphrase
 from secureproto.errors import (
-    ApprovalNeeded,
-    Conflict,
-    IntegrityBroken,
     Misconfigured,
-    NotFound,
-    PolicyDenied,
     Rejected,
     SecureProtoError,
     Unavailable,
@@ -34,21 +29,12 @@ from secureproto.errors import (
 from secureproto.wire import base64url, canonical
 from secureproto.wire.limits import LIMITS
 from secureproto.wire.messages import AdminRequest, Problem, PublicKeys, RootDocument, SiteEntry
-from secureproto.wire.reasons import PROBLEM_PREFIX, Reason
+from secureproto.wire.problems import error_of
 from secureproto_server import roots
 from secureproto_server.layered import Layered, load_layered
 
 PREFIX = "SECUREPROTO_OPERATOR_"
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
-FAMILIES: dict[str, type[SecureProtoError]] = {
-    "not_found": NotFound,
-    "conflict": Conflict,
-    "unavailable": Unavailable,
-    "policy_denied": PolicyDenied,
-    "approval_needed": ApprovalNeeded,
-    "misconfigured": Misconfigured,
-    "integrity_broken": IntegrityBroken,
-}
 
 
 class DeskSettings(Layered):
@@ -192,9 +178,4 @@ def _error(answer: httpx.Response) -> SecureProtoError:
         problem = Problem.parse(answer.content)
     except Rejected:
         return Unavailable(f"the server answered {answer.status_code} without saying why")
-    name = problem.type.removeprefix(PROBLEM_PREFIX)
-    if name in FAMILIES:
-        return FAMILIES[name](problem.detail, hint=problem.hint)
-    if name in frozenset(Reason):
-        return Rejected(Reason(name), problem.detail, hint=problem.hint)
-    return SecureProtoError(problem.detail, hint=problem.hint)
+    return error_of(problem)

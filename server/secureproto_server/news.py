@@ -53,8 +53,7 @@ def authenticate(services: Services, body: bytes, certificate: bytes | None) -> 
     peer = roster.peer_of(certificate, services.federation)
     now = seconds(services.clock)
     with services.store.transaction("authenticate poll") as tx:
-        site = roster.require_active(roster.sender(tx, body))
-        roster.require_same(site, peer)
+        site = roster.require_active(roster.require_same(roster.sender(tx, body), peer))
         request = verify(body, PollRequest, {site.signing_key_id: PublicKey.from_b64(site.signing_key)})
         if request.federation != services.federation or request.site != site.site:
             raise Rejected(Reason.WRONG_FEDERATION, "the poll is for another federation or site")
@@ -108,8 +107,7 @@ def decline(services: Services, study: str, number: int, *, certificate: bytes |
     """
     peer = roster.peer_of(certificate, services.federation)
     with services.store.transaction("site declines") as tx:
-        site = roster.require_active(roster.sender(tx, body))
-        roster.require_same(site, peer)
+        site = roster.require_active(roster.require_same(roster.sender(tx, body), peer))
         refusal = verify(body, Refusal, {site.signing_key_id: PublicKey.from_b64(site.signing_key)})
         said = (refusal.federation, refusal.epoch, refusal.site)
         if said != (services.federation, services.epoch, site.site):

@@ -4,7 +4,7 @@
      1. sizes                      manifest and core at most as LIMITS says
      2. parse                      manifest, then core: canonical, no unknown key
      3. sender known               the key id of an enrolled site, and that site's name
-     4. key valid now              neither suspended nor revoked; the TLS identity is the same site
+     4. key valid now              the TLS identity is the same site; neither suspended nor revoked
      5. signature
      6. as this round has it       federation, epoch, study, digests, recipient key, lengths
      7. the row                    the same bytes again: their receipt, or where to go on; other bytes: 409
@@ -79,8 +79,8 @@ def accept_manifest(
         site = roster.by_signing_key(tx, core.sender_key)  # 3
         if site.site != core.sender:
             raise Rejected(Reason.UNKNOWN_KEY, "the sender's key belongs to another site than it says")
-        roster.require_active(site)  # 4
-        roster.require_same(site, peer)
+        roster.require_same(site, peer)  # 4: first, or one site could ask how another stands
+        roster.require_active(site)
         manifest.verify(PublicKey.from_b64(site.signing_key))  # 5
         if (core.study, core.round) != (study, number):  # 6
             raise Rejected(Reason.WRONG_ROUND, "the manifest is for another study or round than the request")
@@ -311,6 +311,9 @@ def _shared(services: Services, plan: studies.Plan, shared: Published) -> upload
 def _receive(services: Services, upload: Upload) -> bytes:
     """Step 13's transaction: everything that makes the upload count, or nothing."""
     with services.store.transaction("receive upload") as tx:
+        known = tx.get(Upload, upload.study, upload.round, upload.sender)
+        if known is not None and known.receipt is not None:
+            return known.receipt  # another connection brought the same bytes since this one began: one entry, one receipt
         _require_body_open(services, tx, upload)
         roster.require_active(tx.get(Site, upload.sender))
         study = studies.require(tx, upload.study)

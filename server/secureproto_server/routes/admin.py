@@ -32,7 +32,7 @@ class Admin:
 
     def routes(self) -> list[Route]:
         """What the router takes."""
-        study, site = f"{BASE}/studies/{{study}}", f"{BASE}/sites/{{site}}"
+        study, site = f"{BASE}/studies/{{study:name}}", f"{BASE}/sites/{{site:name}}"
         reads = {
             f"{BASE}/status": self.status,
             f"{BASE}/sites": self.sites,
@@ -41,19 +41,19 @@ class Admin:
             f"{BASE}/studies": self.studies,
             study: self.study,
             f"{study}/rounds/last": self.last_round,
-            f"{study}/rounds/{{round:int}}": self.round,
+            f"{study}/rounds/{{round:number}}": self.round,
             f"{study}/models": self.models,
-            f"{study}/versions/{{version:int}}/model": self.model,
+            f"{study}/versions/{{version:number}}/model": self.model,
             f"{BASE}/audit/checkpoint": self.checkpoint,
-            f"{BASE}/audit/{{first:int}}/{{count:int}}": self.entries,
+            f"{BASE}/audit/{{first:number}}/{{count:number}}": self.entries,
         }
         writes = {
             f"{BASE}/tokens": self.issue_token,
-            f"{BASE}/enrolments/{{site}}/approve": self.approve,
-            f"{BASE}/enrolments/{{site}}/deny": self.deny,
+            f"{BASE}/enrolments/{{site:name}}/approve": self.approve,
+            f"{BASE}/enrolments/{{site:name}}/deny": self.deny,
             f"{BASE}/studies": self.create_study,
             f"{study}/rounds": self.open_rounds,
-            f"{study}/rounds/{{round:int}}/abort": self.abort_round,
+            f"{study}/rounds/{{round:number}}/abort": self.abort_round,
             f"{study}/close": self.close_study,
             f"{site}/{{verb}}": self.change_site,
         }
@@ -76,7 +76,7 @@ class Admin:
 
     async def root(self, call: Call) -> None:
         """GET /v1/admin/root"""
-        await self._person(call, b"")
+        await self._person(call)
         await call.answer(200, await run_in_threadpool(views.root_document, self._services))
 
     async def studies(self, call: Call) -> None:
@@ -102,7 +102,7 @@ class Admin:
 
     async def model(self, call: Call) -> None:
         """GET /v1/admin/studies/{study}/versions/{version}/model: the shared part, opened, in the wire layout."""
-        await self._person(call, b"")
+        await self._person(call)
         study, version = call.parameters["study"], int(call.parameters["version"])
         row = await run_in_threadpool(views.shared_part, self._services, study, version)
         body = await run_in_threadpool(_whole, vault.open_chunks(self._services, row.blob, row.manifest))
@@ -110,13 +110,13 @@ class Admin:
 
     async def checkpoint(self, call: Call) -> None:
         """GET /v1/admin/audit/checkpoint"""
-        await self._person(call, b"")
+        await self._person(call)
         text = await run_in_threadpool(self._services.log.checkpoint, self._services.store)
         await call.answer(200, text.encode(), kind="text/plain; charset=utf-8")
 
     async def entries(self, call: Call) -> None:
         """GET /v1/admin/audit/{first}/{count}: lines of the log's export, without a checkpoint."""
-        await self._person(call, b"")
+        await self._person(call)
         first, count = int(call.parameters["first"]), min(int(call.parameters["count"]), ENTRIES)
         log, store = self._services.log, self._services.store
         body = await run_in_threadpool(lambda: _whole(export.lines(log.entries(store, first, count))))
@@ -161,8 +161,7 @@ class Admin:
 
     async def create_study(self, call: Call) -> None:
         """POST /v1/admin/studies"""
-        body = await call.body(creation.MAX_BODY)
-        person = await self._person(call, body)
+        person, body = await self._sender(call, creation.MAX_BODY)
         row = await run_in_threadpool(creation.create, self._services, person, body)
         await _answer(call, {"study": row.study, "digest": row.digest, "version": row.version})
 
@@ -189,24 +188,25 @@ class Admin:
         await run_in_threadpool(lambda: creation.close(self._services, person, study=study, reason=asked.reason))
         await _answer(call, {"study": study, "state": "closed"})
 
-    async def _person(self, call: Call, body: bytes) -> Person:
-        return await run_in_threadpool(
-            lambda: auth.operator(
-                self._services,
-                authorization=call.header("authorization"),
-                method=call.method,
-                path=call.path,
-                body=body,
-            )
+    async def _person(self, call: Call) -> Person:
+        """The operator of a request without a body."""
+        return (await self._sender(call, 0))[0]
+
+    async def _sender(self, call: Call, most: int) -> tuple[Person, bytes]:
+        """The operator and the body, which is read only when its signature has been verified."""
+        header, method, path = call.header("authorization"), call.method, call.path
+        signed = await run_in_threadpool(
+            lambda: auth.signed(self._services, authorization=header, method=method, path=path)
         )
+        body = await call.body(most)
+        return await run_in_threadpool(auth.confirm, self._services, signed, body), body
 
     async def _asked(self, call: Call, kind: type[M], *, most: int = LIMITS.message) -> tuple[Person, M]:
-        body = await call.body(most)
-        person = await self._person(call, body)
+        person, body = await self._sender(call, most)
         return person, kind.parse(body)
 
     async def _view(self, call: Call, view: View) -> None:
-        await self._person(call, b"")
+        await self._person(call)
         await _answer(call, await run_in_threadpool(view))
 
 

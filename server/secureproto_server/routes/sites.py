@@ -27,13 +27,13 @@ class Sites:
 
     def routes(self) -> list[Route]:
         """What the router takes."""
-        version = "/v1/studies/{study}/versions/{version:int}"
+        version = "/v1/studies/{study:name}/versions/{version:number}"
         return [
             route("/v1/enrolments", self.enrol, "POST", self._services),
             route("/v1/renewals", self.renew, "POST", self._services),
             route("/v1/poll", self.poll, "POST", self._services),
-            route("/v1/roots/{version:int}", self.root, "GET", self._services),
-            route("/v1/studies/{study}", self.study, "GET", self._services),
+            route("/v1/roots/{version:number}", self.root, "GET", self._services),
+            route("/v1/studies/{study:name}", self.study, "GET", self._services),
             route(f"{version}/shared", self.shared, "GET", self._services),
             route(f"{version}/head", self.head, "GET", self._services),
         ]

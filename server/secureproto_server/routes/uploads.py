@@ -28,10 +28,10 @@ class Uploads:
 
     def routes(self) -> list[Route]:
         """What the router takes."""
-        base = "/v1/studies/{study}/rounds/{round:int}"
+        base = "/v1/studies/{study:name}/rounds/{round:number}"
         return [
             route(f"{base}/manifest", self.manifest, "POST", self._services),
-            route(f"{base}/body/{{digest}}", self.body, "PUT", self._services),
+            route(f"{base}/body/{{digest:digest}}", self.body, "PUT", self._services),
             route(f"{base}/refusal", self.refusal, "POST", self._services),
         ]
 
