@@ -9,7 +9,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from secureproto.crypto.envelope import Envelope
+from secureproto.crypto.envelope import Envelope, unverified
 from secureproto.errors import IntegrityBroken, NotFound, PolicyDenied, Rejected
 from secureproto.study import file as study_files
 from secureproto.study.schema import StudyFile
@@ -97,7 +97,7 @@ def load(paths: SitePaths, facts: Facts, name: str) -> Study:
     """
     path = paths.studies / f"{name}.json"
     try:
-        descriptor = StudyDescriptor.parse(base64url.decode(Envelope.parse(path.read_bytes()).payload))
+        descriptor = unverified(path.read_bytes(), StudyDescriptor, Envelope)
     except OSError:
         raise NotFound(f"study {name} is not known here", hint="`client run` receives it") from None
     except Rejected as error:

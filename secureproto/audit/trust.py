@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secureproto.audit.checkpoint import origin_of
-from secureproto.crypto.envelope import SharedEnvelope, verify_threshold
+from secureproto.crypto.envelope import SharedEnvelope, unverified, verify_threshold
 from secureproto.crypto.keys import PublicKey
 from secureproto.errors import IntegrityBroken, Rejected
-from secureproto.wire import base64url
 from secureproto.wire.messages import RootDocument
 
 
@@ -37,7 +36,7 @@ def read_root(data: bytes) -> LogTrust:
         IntegrityBroken: it is not one, or not signed by as many of its people as it asks for.
     """
     try:
-        document = RootDocument.parse(base64url.decode(SharedEnvelope.parse(data).payload))
+        document = unverified(data, RootDocument, SharedEnvelope)
         people = [PublicKey.from_b64(person.key) for person in document.people]
         keys = {key.key_id: key for key in people}
         return log_trust(verify_threshold(data, RootDocument, keys, document.threshold))

@@ -133,10 +133,16 @@ def open_pinned(data: bytes, kind: type[M], digest: str) -> M:
         Rejected: MALFORMED.
         IntegrityBroken: it is another document.
     """
-    message = kind.parse(base64url.decode(SharedEnvelope.parse(data).payload))
+    message = unverified(data, kind, SharedEnvelope)
     if message.digest() != digest:
         raise IntegrityBroken(f"{kind.__name__} is not the one whose digest was given")
     return message
+
+
+def unverified(data: bytes, kind: type[M], form: type[Envelope | SharedEnvelope]) -> M:
+    """What an envelope says, whoever signed it: for bytes that were verified before this host stored them, and for
+    finding the keys that the verification after it will use. Raises Rejected(MALFORMED)."""
+    return kind.parse(base64url.decode(form.parse(data).payload))
 
 
 def _add(message: Message, signer: Signer, others: tuple[KeySignature, ...]) -> bytes:

@@ -53,7 +53,8 @@ def error_of(problem: Problem) -> SecureProtoError:
     name, detail = problem.type.removeprefix(PROBLEM_PREFIX), problem.detail or problem.title
     if name in frozenset(Reason):
         return Rejected(Reason(name), detail, hint=problem.hint)
-    unknown = Conflict if problem.status < 500 else SecureProtoError  # a newer server's word for a refusal, or a fault
+    # a word of a newer server: a refusal, or its fault
+    unknown = Conflict if problem.status < 500 else SecureProtoError
     family = next((kind for kind, word, _ in FAMILIES if word == name), unknown)
     return family(detail, hint=problem.hint)
 

@@ -19,7 +19,7 @@ from secureproto.errors import Conflict, NotFound
 from secureproto.wire import base64url
 from secureproto.wire.limits import LIMITS
 from secureproto.wire.messages import EnrolmentRequest, InviteToken, Person, PublicKeys, RootDocument
-from secureproto_server import roots
+from secureproto_server import roots, roster
 from secureproto_server.services import Services
 from secureproto_server.storage.records import (
     Enrolment,
@@ -92,6 +92,7 @@ def approve(services: Services, person: Person, *, site: str, fingerprint: str, 
         request = verify_self_signed(
             enrolment.request, EnrolmentRequest, lambda r: PublicKey.from_b64(r.keys.signing)
         )
+        roster.require_not_retired(tx, site, request.keys)  # it may have been revoked since it asked
         before = roots.in_force(tx)
         root = roots.successor(envelope, before, now=now)
         roots.roster_change(root, before, site=site, keys=request.keys)

@@ -134,6 +134,7 @@ def _use(services: Services, tx: Transaction, token: Token, request: EnrolmentRe
     taken = [PublicKey.from_b64(text).key_id for text in (request.keys.signing, request.keys.hpke, request.keys.tls)]
     if roster.knows_key(tx, taken, other_than=request.site):
         raise Rejected(Reason.REPLAYED, "one of these keys belongs to another site")
+    roster.require_not_retired(tx, request.site, request.keys)
     fingerprint, now = request.fingerprint(), seconds(services.clock)
     tx.put(replace(token, state=TokenState.USED, enrolment_fingerprint=fingerprint))
     for earlier in tx.select(Enrolment, site=request.site, state=EnrolmentState.PENDING):

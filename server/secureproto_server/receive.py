@@ -155,10 +155,11 @@ class Body:
             raise
         spent = clock.monotonic() - begun
         self._spool.finish()  # 13
-        receipt = _receive(self._services, self._admitted.upload)  # 13, 14
-        self._services.metrics.upload_accepted(
-            self._admitted.upload.sender, size=manifest.ciphertext_length, verify_seconds=spent
-        )
+        receipt, fresh = _receive(self._services, self._admitted.upload)  # 13, 14
+        if fresh:
+            self._services.metrics.upload_accepted(
+                self._admitted.upload.sender, size=manifest.ciphertext_length, verify_seconds=spent
+            )
         return receipt
 
     def _inspect(self) -> None:
@@ -308,12 +309,15 @@ def _shared(services: Services, plan: studies.Plan, shared: Published) -> upload
     return {name: array for name, array in base.items() if name.startswith(layouts.EXTRACTOR)}
 
 
-def _receive(services: Services, upload: Upload) -> bytes:
-    """Step 13's transaction: everything that makes the upload count, or nothing."""
+def _receive(services: Services, upload: Upload) -> tuple[bytes, bool]:
+    """Step 13's transaction: everything that makes the upload count, or nothing. The receipt, and whether it is new.
+
+    Another connection may have brought the same bytes since this one began: then its receipt is the receipt.
+    """
     with services.store.transaction("receive upload") as tx:
         known = tx.get(Upload, upload.study, upload.round, upload.sender)
         if known is not None and known.receipt is not None:
-            return known.receipt  # another connection brought the same bytes since this one began: one entry, one receipt
+            return known.receipt, False
         _require_body_open(services, tx, upload)
         roster.require_active(tx.get(Site, upload.sender))
         study = studies.require(tx, upload.study)
@@ -348,4 +352,4 @@ def _receive(services: Services, upload: Upload) -> bytes:
         tx.put(replace(upload, state=UploadState.RECEIVED, received_at=now, receipt=signed))
         tx.put(Participant(upload.study, upload.round, upload.sender, ParticipantState.SUBMITTED, ""))
     services.work.tell()
-    return signed
+    return signed, True

@@ -8,10 +8,9 @@
 Only people at the operator's desk sign root documents; the server checks, keeps and hands them on.
 """
 
-from secureproto.crypto.envelope import SharedEnvelope, verify_threshold
+from secureproto.crypto.envelope import SharedEnvelope, unverified, verify_threshold
 from secureproto.crypto.keys import PublicKey
 from secureproto.errors import Conflict, IntegrityBroken, Rejected
-from secureproto.wire import base64url
 from secureproto.wire.limits import LIMITS
 from secureproto.wire.messages import Person, PublicKeys, RootDocument, SiteEntry
 from secureproto.wire.reasons import Reason
@@ -118,4 +117,4 @@ def require_own_keys(root: RootDocument, signing: PublicKey, hpke: PublicKey) ->
 
 def parse_unverified(envelope: bytes) -> RootDocument:
     """What a root document says, before anybody has checked who signed it. Raises Rejected(MALFORMED)."""
-    return RootDocument.parse(base64url.decode(SharedEnvelope.parse(envelope).payload))
+    return unverified(envelope, RootDocument, SharedEnvelope)

@@ -11,11 +11,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from secureproto.crypto.certificates import site_of
-from secureproto.crypto.envelope import peek_key
+from secureproto.crypto.envelope import peek_key, verify_self_signed
 from secureproto.crypto.keys import PublicKey
 from secureproto.errors import Rejected
+from secureproto.wire.messages import EnrolmentRequest, PublicKeys
 from secureproto.wire.reasons import Reason
-from secureproto_server.storage.records import Site, SiteState
+from secureproto_server.storage.records import Enrolment, EnrolmentState, Site, SiteState
 from secureproto_server.storage.store import Transaction
 
 
@@ -100,6 +101,27 @@ def knows_key(tx: Transaction, key_ids: Iterable[str], *, other_than: str) -> bo
         for site in tx.select(Site)
         if site.site != other_than
     )
+
+
+def require_not_retired(tx: Transaction, site: str, keys: PublicKeys) -> None:
+    """Check that none of these keys was revoked, or was this site's once and replaced: such a key never comes back.
+
+    Raises:
+        Rejected: REVOKED_KEY.
+    """
+    row = tx.get(Site, site)
+    in_use = row is not None and row.state in (SiteState.ACTIVE, SiteState.SUSPENDED)
+    wanted = _key_ids(keys) - ({row.signing_key_id, row.hpke_key_id, row.tls_key_id} if row and in_use else set())
+    for earlier in tx.select(Enrolment, site=site, state=EnrolmentState.APPROVED):
+        request = verify_self_signed(earlier.request, EnrolmentRequest, lambda r: PublicKey.from_b64(r.keys.signing))
+        if wanted & _key_ids(request.keys):
+            raise Rejected(
+                Reason.REVOKED_KEY, f"a key of {site} was revoked or replaced", hint="enrol the site with new keys"
+            )
+
+
+def _key_ids(keys: PublicKeys) -> set[str]:
+    return {PublicKey.from_b64(text).key_id for text in (keys.tls, keys.signing, keys.hpke)}
 
 
 def active(tx: Transaction) -> list[Site]:

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from secureproto.aggregation.options import Options, aggregation_options
 from secureproto.aggregation.stopping import StoppingRule
-from secureproto.crypto.envelope import Envelope
+from secureproto.crypto.envelope import Envelope, unverified
 from secureproto.errors import Conflict, NotFound, Rejected
 from secureproto.study import file as study_file
 from secureproto.study.schema import StudyFile
@@ -66,8 +66,7 @@ class Plans:
         """The plan of a stored study."""
         key = sha256(row.descriptor).hexdigest()
         if key not in self._known:
-            payload = base64url.decode(Envelope.parse(row.descriptor).payload)
-            self._known[key] = Plan(StudyDescriptor.parse(payload))
+            self._known[key] = Plan(unverified(row.descriptor, StudyDescriptor, Envelope))
         return self._known[key]
 
 
