@@ -29,6 +29,7 @@ from secureproto.wire import base64url
 from secureproto.wire.reasons import Reason
 from secureproto_server import coordinator, creation, refusals, roots
 from secureproto_server.answers import Call, nowhere, route
+from secureproto_server.http.accepting import room_for_connections
 from secureproto_server.http.guard import Guard, Observer, Refusal
 from secureproto_server.http.listen import Port, address_of, bind, serve, stop_on_signals
 from secureproto_server.http.tls import ServerIdentity, server_context
@@ -44,6 +45,8 @@ from secureproto_server.startup import started
 SURFACES = ("site", "admin", "metrics", "health")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 UPLOAD = re.compile(r"/v1/studies/([a-z0-9-]{1,63})/rounds/([0-9]{1,12})/(?:manifest|body/[0-9a-f]{64}|refusal)\Z")
+MANY_CONNECTIONS, FEW_CONNECTIONS = 1024, 64  # of sites; of operators, and of each monitor
+OTHER_FILES = 256  # the database, bodies that come and go, and what the connections over the bound take
 LOG = logging.getLogger("secureproto.server")
 Say = Callable[[str], None]
 
@@ -96,12 +99,14 @@ def _ports(services: Services, sockets: Mapping[str, socket.socket], stopping: a
     admin = Guard(hosts, max_body=creation.MAX_BODY, observer=observer)
     plain = Guard(hosts, observer=observer)
     sites = [*Sites(services, stopping).routes(), *Uploads(services).routes()]
+    few = FEW_CONNECTIONS
+    many = room_for_connections(MANY_CONNECTIONS, reserved=3 * few + OTHER_FILES)
     # the same certificate on both ports; only the site port asks for a client's
     return [
-        Port("site", sockets["site"], _router(sites), site, server_context(identity, client_ca=ca)),
-        Port("admin", sockets["admin"], _router(Admin(services).routes()), admin, server_context(identity)),
-        Port("metrics", sockets["metrics"], _router(_metrics(services)), plain),
-        Port("health", sockets["health"], _router(Health(services).routes()), plain),
+        Port("site", sockets["site"], _router(sites), site, server_context(identity, client_ca=ca), many),
+        Port("admin", sockets["admin"], _router(Admin(services).routes()), admin, server_context(identity), few),
+        Port("metrics", sockets["metrics"], _router(_metrics(services)), plain, None, few),
+        Port("health", sockets["health"], _router(Health(services).routes()), plain, None, few),
     ]
 
 

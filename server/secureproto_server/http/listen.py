@@ -20,11 +20,13 @@ from typing import Any
 import uvicorn
 
 from secureproto.errors import Misconfigured
+from secureproto_server.http.accepting import Acceptor
 from secureproto_server.http.guard import Guard
 from secureproto_server.http.protocol import GuardedConfig, GuardedProtocol
 
 KEEP_ALIVE_SECONDS = 60  # longer than the pause between two polls of a site: it need not shake hands again
 BACKLOG = 256  # connections the kernel holds until we accept them
+REFUSED_AT_ONCE = 16  # connections beyond the bound that are told so, with 503; others wait in the kernel's queue
 LAST_SECONDS = 0.05  # for aborted connections to be forgotten by the loop
 
 App = Callable[..., Any]  # an ASGI 3 application
@@ -39,7 +41,7 @@ class Port:
     app: App
     guard: Guard
     tls: ssl.SSLContext | None = None
-    max_connections: int = 1024  # beyond, new requests get 503; file descriptors are finite
+    max_connections: int = 1024  # beyond, new requests get 503, then connections wait: file descriptors are finite
 
 
 def bind(name: str, host: str, port: int) -> socket.socket:
@@ -126,7 +128,17 @@ class _Server(uvicorn.Server):
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        config = self.config
+        assert isinstance(config, GuardedConfig)  # noqa: S101 - `_config` makes no other; narrows the type
+
+        def protocol() -> GuardedProtocol:
+            return GuardedProtocol(config, self.server_state, {})
+
+        most = (config.limit_concurrency or 0) + REFUSED_AT_ONCE
+        self.servers = [  # type: ignore[assignment]  # what uvicorn does with them at the end, an Acceptor has
+            Acceptor(bound, protocol, tls=config.ssl, most=most) for bound in sockets or []
+        ]
+        self.started = True
         self.ready.set()
 
     @contextmanager

@@ -17,7 +17,7 @@ Written against uvicorn 0.54.0, which is pinned: it leans on its attributes `cyc
 """
 
 import asyncio
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, cast
 
 from uvicorn import Config
@@ -73,6 +73,7 @@ class GuardedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._guard = config.guard
+        self.on_lost: Callable[[], None] | None = None  # called once, when the connection is over
         self._certificate: bytes | None = None
         self._in_head = False
         self._in_body = False
@@ -99,6 +100,18 @@ class GuardedProtocol(HttpToolsProtocol):
         for timer in (self._head_timer, self._body_timer, self._stall_timer, self._linger_timer):
             timer.stop()
         super().connection_lost(exc)
+        self.lost()
+
+    @property
+    def guard(self) -> Guard:
+        """The bounds of this connection's port."""
+        return self._guard
+
+    def lost(self) -> None:
+        """The connection is over, or never came to be. Saying it again changes nothing."""
+        told, self.on_lost = self.on_lost, None
+        if told is not None:
+            told()
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
