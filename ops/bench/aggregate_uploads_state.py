@@ -147,7 +147,7 @@ def upload(services: Services, peer: Peer, study: StudyDescriptor, body: Arrays)
     generator, mine = np.random.default_rng(1000 + peer.number), counts(peer.number)
     sums = np.abs(generator.standard_normal((CLASSES, WIDTH))) * mine[:, None]
     head = generator.standard_normal((CLASSES, WIDTH), np.float32)
-    arrays = {"prototypes": np.column_stack([sums, mine]), "head.weight": head, **body}
+    arrays: Arrays = {"prototypes": np.column_stack([sums, mine]), "head.weight": head, **body}
     core = upload_core(services, peer, study, layout.plaintext_length, now)
     sealer = Sealer(core.canonical(), [services.identity.hpke_public])
     chunks = [sealer.update(chunk) for chunk in tensors.encode(layout, arrays)]

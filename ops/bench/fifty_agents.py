@@ -64,7 +64,12 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fifty-agents-") as scratch:
         stage = Stage(Path(scratch), arguments.sites)
-        enrolment = stage.play(arguments.processes, arguments.rounds)
+        try:
+            enrolment = stage.play(arguments.processes, arguments.rounds)
+        except AssertionError:
+            for log in sorted(stage.place.glob("*.log")):
+                say(f"{log.name}:\n" + "\n".join(log.read_text().splitlines()[-20:]))
+            raise
         record = Record.read(stage.place, arguments.processes)
     report: dict[str, Any] = {
         "bench": "fifty_agents",

@@ -7,9 +7,8 @@ Invariants:
 - Every statement is built by SQLAlchemy with bound values; none is put together from text.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from secureproto.errors import IntegrityBroken, Misconfigured, Unavailable
+from secureproto_server.storage import statements
 from secureproto_server.storage.records import Row, Value, key_of
 from secureproto_server.storage.store import (
     R,
@@ -44,48 +44,51 @@ class SqlTransaction:
 
     def get(self, kind: type[R], *key: Value) -> R | None:
         require_key(kind, key)
-        found = self._rows(kind, sa.select(TABLES[kind]).where(*_same_key(kind, key)))
+        found = self._rows(kind, statements.get(TABLES[kind], kind.KEY), statements.at_key(kind, key))
         return found[0] if found else None
 
     def select(
         self, kind: type[R], *, after: Sequence[Value] | None = None, limit: int | None = None, **equals: Value
     ) -> list[R]:
         require_fields(kind, list(equals))
-        table = TABLES[kind]
-        key = [table.c[name] for name in kind.KEY]
-        statement = sa.select(table).where(*(table.c[name] == value for name, value in equals.items()))
+        absent = tuple(name for name, value in equals.items() if value is None)
+        given = tuple(name for name in equals if name not in absent)
+        statement = statements.select(TABLES[kind], kind.KEY, given, absent)
         if after is not None:
             require_key(kind, after)
-            statement = statement.where(_behind(key, after))
-        return self._rows(kind, statement.order_by(*key).limit(limit))
+            statement = statement.where(_behind([TABLES[kind].c[name] for name in kind.KEY], after))
+        if limit is not None:
+            statement = statement.limit(limit)
+        return self._rows(kind, statement, statements.having(equals))
 
     def insert(self, row: Row) -> None:
         require_insertable(self, row)
-        self._execute(sa.insert(TABLES[type(row)]).values(asdict(row)))
+        self._execute(statements.insert(TABLES[type(row)]), statements.values(row))
 
     def put(self, row: Row) -> None:
         require_puttable(self, row)
-        kind = type(row)
-        replaced = self._execute(sa.update(TABLES[kind]).where(*_same_key(kind, key_of(row))).values(asdict(row)))
-        if replaced.rowcount == 0:
-            self._execute(sa.insert(TABLES[kind]).values(asdict(row)))
+        kind, values = type(row), statements.values(row)
+        table = TABLES[kind]
+        at = statements.at_key(kind, key_of(row))
+        if self._execute(statements.update(table, kind.KEY), values | at).rowcount == 0:
+            self._execute(statements.insert(table), values)
 
     def delete(self, kind: type[Row], *key: Value) -> bool:
         require_key(kind, key)
         require_unreferenced(self, kind, key)
-        return self._execute(sa.delete(TABLES[kind]).where(*_same_key(kind, key))).rowcount > 0
+        return self._execute(statements.delete(TABLES[kind], kind.KEY), statements.at_key(kind, key)).rowcount > 0
 
     def end(self) -> None:
         """From now on every call is refused."""
         self._connection = None
 
-    def _rows(self, kind: type[R], statement: sa.Select[Any]) -> list[R]:
-        return [kind(**row) for row in self._execute(statement).mappings()]
+    def _rows(self, kind: type[R], statement: sa.Select[Any], bound: Mapping[str, Value]) -> list[R]:
+        return [kind(**row) for row in self._execute(statement, bound).mappings()]
 
-    def _execute(self, statement: sa.Executable) -> sa.CursorResult[Any]:
+    def _execute(self, statement: sa.Executable, bound: Mapping[str, Value]) -> sa.CursorResult[Any]:
         if self._connection is None:
             raise ValueError("the transaction has ended")
-        result = self._connection.execute(statement)
+        result = self._connection.execute(statement, bound)
         assert isinstance(result, sa.CursorResult)  # noqa: S101 - Core returns no other kind; narrows the type
         return result
 
@@ -169,10 +172,6 @@ def _kind_of(error: DBAPIError) -> str:
     # never str(error): it holds the bound values
     name = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
     return str(name or type(error.orig).__name__)
-
-
-def _same_key(kind: type[Row], key: Sequence[Value]) -> list[sa.ColumnElement[bool]]:
-    return [TABLES[kind].c[name] == part for name, part in zip(kind.KEY, key, strict=True)]
 
 
 def _behind(columns: Sequence[sa.ColumnElement[Any]], key: Sequence[Value]) -> sa.ColumnElement[bool]:
