@@ -67,8 +67,14 @@ class Agent:
                 self.sleep(PAUSE)
 
     def resume(self) -> None:
-        """Take up what an earlier run left: sealed rounds are sent, the outbox is tidied."""
+        """Take up what an earlier run left: sealed rounds are sent, the outbox is tidied. What was sealed for a study
+        that the site no longer takes part in is not sent."""
+        accepted = self._accepted()
         for row in self.site.journal.unsent():
+            if row.study not in accepted:
+                log.warning("study %s round %d: not sent: no longer accepted here", row.study, row.round)
+                self.site.journal.close(row.study, row.round, "study_not_accepted")
+                continue
             log.info("study %s round %d: taken up again, %s", row.study, row.round, row.state)
             delivery.deliver(self.site, row)
         delivery.tidy(self.site)
@@ -149,6 +155,8 @@ class Agent:
         site, study = self.site, self._studies.get(invitation.study)
         row = site.journal.row(invitation.study, invitation.round)
         if row is not None and row.state in (State.DONE, State.CLOSED):
+            if study is None:
+                self._pass_over(invitation.study, answered=invitation.round)
             return False
         if row is not None and row.state in (State.SEALED, State.SENT):
             delivery.deliver(site, row)
@@ -233,7 +241,7 @@ class Agent:
 
     def _accepted(self) -> set[str]:
         settings = self.site.settings
-        return {pin.study for pin in self.site.facts.pins() if settings.study(pin.study).accept}
+        return {pin.study for pin in self.site.facts.pins() if settings.study(pin.study).takes(pin.study_digest)}
 
     def _wait_if_suspended(self, error: Rejected) -> None:
         """A suspension is lifted by a person elsewhere: ask again. Any other refusal is for a person here."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from secureproto.clock import Clock, seconds, utc_text
+from secureproto.clock import Clock, seconds
 from secureproto.crypto import envelope
 from secureproto.crypto.certificates import new_csr
 from secureproto.errors import ApprovalNeeded, Misconfigured, Rejected
@@ -102,14 +102,9 @@ def ask(enrolling: Enrolling) -> EnrolmentReply:
 
 
 def request(enrolling: Enrolling) -> EnrolmentRequest:
-    """What the site asks. Raises Misconfigured when the invitation has run out by this host's clock."""
+    """What the site asks. Whether the invitation has expired is the server's to say: once used, it stays good for
+    the keys that used it, however long a person takes to decide."""
     now, token, me = seconds(enrolling.clock), enrolling.token, enrolling.identity
-    if now > token.expires:
-        raise Rejected(
-            Reason.STALE,
-            f"the invitation expired at {utc_text(token.expires)}",
-            hint="check this host's clock; else ask the operator for a new one",
-        )
     return EnrolmentRequest(
         federation=token.federation,
         site=token.site,

@@ -50,7 +50,8 @@ def rehearse_all(paths: SitePaths) -> list[dict[str, object]]:
     """
     with _working(paths, tries=PATIENCE_OF_A_PERSON) as site:
         Agent(site, time.sleep).prepare()
-        return [asdict(rehearse(site, studies.load(paths, site.facts, pin.study))) for pin in site.facts.pins()]
+        pins = [pin for pin in site.facts.pins() if site.settings.study(pin.study).takes(pin.study_digest)]
+        return [asdict(rehearse(site, studies.load(paths, site.facts, pin.study))) for pin in pins]
 
 
 def enroll(

@@ -70,6 +70,10 @@ class StudySettings(_Section):
     allowed_factories: tuple[str, ...] = ()
     data: DataSettings | None = None
 
+    def takes(self, digest: str) -> bool:
+        """Whether the site takes part in the study of this digest: accepted, and no other digest is written here."""
+        return self.accept and self.digest in (None, digest)
+
 
 class TrainingSettings(_Section):
     """`threads`: torch's, 1 because hospitals' hosts have other work. `fine_tune`: epochs of local training after

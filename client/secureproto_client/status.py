@@ -108,10 +108,11 @@ def _study(
 ) -> dict[str, object]:
     rows = [row for row in journal.rounds() if row.study == name]
     latest, choice = facts.latest(name), Pointer(ModelStore(paths.models, name)).choice()
+    digest = studies.load(paths, facts, name).descriptor.study_digest
     return {
         "study": name,
-        "digest": studies.load(paths, facts, name).descriptor.study_digest,
-        "accepted": said.study(name).accept,
+        "digest": digest,
+        "accepted": said.study(name).takes(digest),
         "version": latest.version if latest else None,
         "final": bool(latest and latest.final),
         "in_use": choice.current if choice else None,

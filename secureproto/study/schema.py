@@ -188,8 +188,8 @@ class RoundsSection(Section):
     """How many rounds, and when one counts.
 
     `quorum`: accepted uploads a round needs. `participation`: share of the approved sites invited to a round.
-    `deadline`: seconds from the opening of a round after which no upload is begun. `grace`: seconds that a
-    round with its quorum still waits for the sites invited, and a begun upload may go on after the deadline.
+    `deadline`: seconds from the opening of a round after which no upload is begun. `grace`: seconds after the
+    deadline within which an upload that was begun may be finished; the round waits for those, and for no other.
     """
 
     total: Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
@@ -208,9 +208,10 @@ class RoundsSection(Section):
 
 
 class StoppingSection(Section):
-    """Stop early when every site's loss changes less than `relative_tolerance` for `patience` rounds.
+    """Stop early when the loss changes by at most `relative_tolerance` in each of `patience` rounds.
 
-    With this section each site reports its training loss, which is itself a release; without it none does.
+    The loss is the mean over the records of the round's sites. With this section each site reports its own, which is
+    itself a release; without it none does.
     """
 
     relative_tolerance: Annotated[float, Field(gt=0, lt=1)]

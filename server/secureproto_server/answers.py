@@ -135,7 +135,8 @@ class Endpoint:
 def route(path: str, handler: Handler, method: str, services: Services) -> Route:
     """A route whose requests are measured under its template."""
     paths.register()
-    endpoint = Endpoint(handler, template=path, metrics=services.metrics, clock=services.clock)
+    template = paths.plain(path)
+    endpoint = Endpoint(handler, template=template, metrics=services.metrics, clock=services.clock)
     return Route(path, endpoint, methods=[method])
 
 

@@ -34,6 +34,7 @@ from secureproto_server.http.guard import Guard, Observer, Refusal
 from secureproto_server.http.listen import Port, address_of, bind, serve, stop_on_signals
 from secureproto_server.http.tls import ServerIdentity, server_context
 from secureproto_server.metrics import CONTENT_TYPE
+from secureproto_server.routes import paths
 from secureproto_server.routes.admin import Admin
 from secureproto_server.routes.health import Health
 from secureproto_server.routes.sites import Sites
@@ -44,7 +45,7 @@ from secureproto_server.startup import started
 
 SURFACES = ("site", "admin", "metrics", "health")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-UPLOAD = re.compile(r"/v1/studies/([a-z0-9-]{1,63})/rounds/([0-9]{1,12})/(?:manifest|body/[0-9a-f]{64}|refusal)\Z")
+UPLOAD = re.compile(rf"/v1/studies/({paths.NAME})/rounds/({paths.NUMBER})/(?:manifest|body/{paths.DIGEST}|refusal)\Z")
 MANY_CONNECTIONS, FEW_CONNECTIONS = 1024, 64  # of sites; of operators, and of each monitor
 OTHER_FILES = 256  # the database, bodies that come and go, and what the connections over the bound take
 LOG = logging.getLogger("secureproto.server")

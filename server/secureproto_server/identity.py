@@ -46,6 +46,7 @@ def load(settings: Settings) -> Identity:
     base = settings.directory
     passphrase = read_passphrase(CREDENTIAL, settings.credentials)
     hpke = load_private(base / "hpke.key", passphrase)
+    load_private(base / "tls.key", passphrase)  # OpenSSL reads it itself, and whatever its mode
     issuer = Authority(_certificate(base / "intermediate.pem"), load_private(base / "intermediate.key", passphrase))
     return Identity(
         signer=FileSigner(load_private(base / "signing.key", passphrase)),

@@ -82,7 +82,9 @@ def open_next(services: Services, study: str) -> bool:
         row = studies.require(tx, study)
         if row.state is not StudyState.OPEN or row.rounds_wanted == 0 or current(tx, study) is not None:
             return False
-        _open(services, tx, row, by=None)
+        phase = _open(services, tx, row, by=None)
+    if phase is Phase.QUORUM_MISSED:  # ended as it began, so nobody sees it leave a phase: it is counted here
+        services.metrics.round_finished(study, phase.value, seconds=0.0)
     services.tell_sites()
     return True
 
@@ -177,7 +179,8 @@ def sample(seed: bytes, study: str, number: int, sites: Sequence[str], count: in
     return sorted(sorted(sites, key=draw)[:count])
 
 
-def _open(services: Services, tx: Transaction, study: Study, *, by: Person | None) -> None:
+def _open(services: Services, tx: Transaction, study: Study, *, by: Person | None) -> Phase:
+    """Open the study's next round; the phase it is in then, which is its end when too few sites are left."""
     plan, number, now = studies.PLANS.of(study), study.next_round, _now(services)
     rules = plan.file.rounds
     sites = [site.site for site in roster.active(tx)]
@@ -212,6 +215,7 @@ def _open(services: Services, tx: Transaction, study: Study, *, by: Person | Non
         end(services, tx, opened, following, Action.ROUND_QUORUM_MISSED)
     else:
         tx.put(replace(row, phase=following.value))
+    return following
 
 
 def _without_excluded(tx: Transaction, now: Standing) -> Standing:

@@ -11,7 +11,8 @@ from hashlib import sha256
 from secureproto.aggregation.options import Options, aggregation_options
 from secureproto.aggregation.stopping import StoppingRule
 from secureproto.crypto.envelope import Envelope, unverified
-from secureproto.errors import Conflict, NotFound, Rejected
+from secureproto.crypto.sealing import sealed_length
+from secureproto.errors import Conflict, Misconfigured, NotFound, Rejected
 from secureproto.study import file as study_file
 from secureproto.study.schema import StudyFile
 from secureproto.wire import base64url, layouts
@@ -85,7 +86,7 @@ def check(descriptor: StudyDescriptor, *, shared: bytes, head: bytes) -> Plan:
     """A new study's plan, everything in its descriptor compared with what it describes.
 
     Raises:
-        Misconfigured: the study file does not pass its own checks.
+        Misconfigured: the study file does not pass its own checks, or its bound on uploads excludes its own model.
         Rejected: SCHEMA or POLICY_DIGEST, when digests, lengths or names do not agree.
         Conflict: a head with integer tensors, of which no mixture can be made.
     """
@@ -108,4 +109,15 @@ def check(descriptor: StudyDescriptor, *, shared: bytes, head: bytes) -> Plan:
     ):
         if len(part) != schema.plaintext_length or sha256(part).hexdigest() != digest:
             raise Rejected(Reason.SCHEMA, "the initial weights are not the ones described")
+    _check_size(plan)
     return plan
+
+
+def _check_size(plan: Plan) -> None:
+    """Every round of a study whose uploads are all too large would miss its quorum: told before, not then."""
+    size, bound = sealed_length(plan.upload_schema.plaintext_length), plan.file.bounds.max_upload_bytes
+    if size > bound:
+        raise Misconfigured(
+            f"study {plan.file.name}: bounds.max_upload_bytes: {bound} is less than an upload of its model has; "
+            f"allowed: {size} or more"
+        )

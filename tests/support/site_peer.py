@@ -121,6 +121,7 @@ class Peer:
         self.blobs: dict[tuple[int, str], bytes] = {}
         self.sites: dict[str, PublicKeys] = {}
         self.tokens: dict[str, str] = {}
+        self.invitation_ends = seconds(self.clock) + DAY
         self.approve_at_once = True
         self.head, self.leaves = LogHead(), list[bytes]()
         self._first_version(model)
@@ -154,7 +155,7 @@ class Peer:
             server="https://localhost:8443",
             token="a" * 32,
             secret=base64url.encode(b"s" * 32),
-            expires=seconds(self.clock) + DAY,
+            expires=self.invitation_ends,
             root_digest=self.root.digest(),
             root=base64url.encode(self.roots[self.root.version]),
         )
@@ -225,6 +226,8 @@ class Peer:
 
     def _enrol(self, body: bytes) -> Reply:
         request = envelope.verify_self_signed(body, EnrolmentRequest, lambda r: PublicKey.from_b64(r.keys.signing))
+        if request.token not in self.tokens and seconds(self.clock) > self.invitation_ends:
+            raise Rejected(Reason.STALE, "the invitation has expired")
         if self.tokens.setdefault(request.token, request.fingerprint()) != request.fingerprint():
             raise Rejected(Reason.REPLAYED, "the invitation was used before")
         if SITE not in self.sites and self.approve_at_once:

@@ -226,8 +226,9 @@ def test_other_bytes_while_the_first_are_under_way(bout: Bout) -> None:
 
 
 def test_too_large(fed: Federation) -> None:
-    made = begin(fed, max_upload_bytes=1024)
-    assert made.refused_manifest() == "too_large"
+    made = begin(fed, max_upload_bytes=10_000)
+    longer = made.site.seal(made.site.core(made.invitation), bytes(10_000))
+    assert reason_of(made.manifest(longer)) == "too_large"
     abort(made)
 
 

@@ -65,7 +65,7 @@ def test_metrics_and_health_are_plain_and_say_what_happened(tmp_path: Path) -> N
         assert 'secureproto_uploads_total{result="accepted",site="alpha"} 1.0' in text
         assert 'secureproto_upload_rejections_total{reason="replayed",site="alpha"} 0.0' in text
         assert 'secureproto_sites{state="active"} 1.0' in text
-        assert 'route="/v1/studies/{study}/rounds/{round:int}/manifest"' in text
+        assert 'route="/v1/studies/{study}/rounds/{round}/manifest"' in text
         size = fed.desk.get("status", meaning="look")["log_size"]
         assert f"secureproto_audit_tree_size {float(size)}" in text
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -114,11 +113,6 @@ class Processes:
 
     def _look(self, name: str) -> str:
         return f"see {self._logs / name}.log"
-
-
-def environment_of(credentials: Path) -> Mapping[str, str]:
-    """What a person types before commands of the demo's federation."""
-    return {"CREDENTIALS_DIRECTORY": str(credentials)}
 
 
 def _last_error(text: str) -> str:

@@ -1,6 +1,8 @@
 """What the demo prints: a table, one sentence, a transcript, and where everything lies. Or the same as JSON."""
 
 import sys
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 from rich.console import Console
@@ -31,7 +33,7 @@ def as_json(played: Played) -> dict[str, Any]:
         "refusals": played.refusals,
         "attempts": [{"what": a.what, "reason": str(a.reason), "answer": a.answer} for a in played.attempts],
         "receipts": played.receipts,
-        "protection": "unprotected",
+        "protection": ", ".join(sorted(played.receipts)),
         "audit": played.audit,
         "predicted": played.predicted,
         "out": str(played.places.out),
@@ -86,7 +88,7 @@ def transcript(played: Played) -> list[str]:
 
 def where(played: Played) -> list[str]:
     """Where everything lies, and three commands to look further."""
-    out, first = played.places.out, next(iter(HOSPITALS))
+    out, first, secureproto = played.places.out, next(iter(HOSPITALS)), program()
     site = played.places.site(first)
     return [
         f"Everything lies in {out} ({played.seconds:.0f} s):",
@@ -94,10 +96,18 @@ def where(played: Played) -> list[str]:
         f"  {out}/sites/<hospital>   keys, state/models, predictions.csv of each hospital",
         f"  {played.places.logs}   one log a process",
         "To look further:",
-        f"  secureproto audit verify {played.places.audit_log} --root {played.places.operator}/root.json",
-        f"  secureproto client model list {site}",
-        f"  secureproto client predict {site} --input {site}/patients.csv",
+        f"  {secureproto} audit verify {played.places.audit_log} --root {played.places.operator}/root.json",
+        f"  {secureproto} client model list {site}",
+        f"  {secureproto} client predict {site} --input {site}/patients.csv",
     ]
+
+
+def program() -> str:
+    """What to type for this program: its name, or its path where a shell would not find it by that name."""
+    here, found = Path(sys.executable).with_name("secureproto"), which("secureproto")
+    if not here.exists() or (found is not None and Path(found).resolve() == here.resolve()):
+        return "secureproto"
+    return str(here)
 
 
 def _number(value: float | None) -> str:

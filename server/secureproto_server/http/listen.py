@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
@@ -135,9 +135,8 @@ class _Server(uvicorn.Server):
             return GuardedProtocol(config, self.server_state, {})
 
         most = (config.limit_concurrency or 0) + REFUSED_AT_ONCE
-        self.servers = [  # type: ignore[assignment]  # what uvicorn does with them at the end, an Acceptor has
-            Acceptor(bound, protocol, tls=config.ssl, most=most) for bound in sockets or []
-        ]
+        acceptors = [Acceptor(bound, protocol, tls=config.ssl, most=most) for bound in sockets or []]
+        self.servers = cast(list[asyncio.base_events.Server], acceptors)  # an Acceptor has what uvicorn uses of it
         self.started = True
         self.ready.set()
 

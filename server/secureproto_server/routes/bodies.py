@@ -46,6 +46,31 @@ async def send_blob(call: Call, blobs: BlobStore, name: str) -> None:
             await call.part(chunk, more=left > 0)
 
 
+class Fetches:
+    """How many bodies each site is fetching: a piece of each is in memory for as long as the site does not read."""
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, site: str) -> Iterator[None]:
+        """Hold one; in the event loop only.
+
+        Raises:
+            Unavailable: the site fetches too many at once.
+        """
+        if self._taken[site] >= self._each:
+            raise Unavailable("this site fetches too many bodies at once", hint="one after the other")
+        self._taken[site] += 1
+        try:
+            yield
+        finally:
+            self._taken[site] -= 1
+            if not self._taken[site]:
+                del self._taken[site]
+
+
 class Slots:
     """How many bodies are being received, in all and of one site."""
 

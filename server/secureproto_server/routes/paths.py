@@ -4,13 +4,20 @@ Invariants: a number fits every message, log entry and column that it may reach,
 an entry fail; a path has one spelling (no leading zeros), as a name and a digest have.
 """
 
+import re
+
 from starlette.convertors import Convertor, register_url_convertor
+
+NUMBER = "0|[1-9][0-9]{0,11}"  # at most 12 digits: under the 2^40 of `Count`
+NAME = "(?=[a-z0-9-]{1,63}(?:/|$))[a-z0-9](?:-?[a-z0-9])*"  # as `wire.messages.base.Name`
+DIGEST = "[0-9a-f]{64}"
+KIND = re.compile(":[a-z]+}")
 
 
 class NumberConvertor(Convertor[int]):
-    """A round, a version, a place in the log: at most 12 digits, under the 2^40 of `Count`."""
+    """A round, a version, a place in the log."""
 
-    regex = "0|[1-9][0-9]{0,11}"
+    regex = NUMBER
 
     def convert(self, value: str) -> int:
         return int(value)
@@ -30,15 +37,20 @@ class TextConvertor(Convertor[str]):
 
 
 class NameConvertor(TextConvertor):
-    """A site's or a study's name, as in `wire.messages.base.Name`."""
+    """A site's or a study's name."""
 
-    regex = "(?=[a-z0-9-]{1,63}(?:/|$))[a-z0-9](?:-?[a-z0-9])*"
+    regex = NAME
 
 
 class DigestConvertor(TextConvertor):
     """A SHA-256 in hex."""
 
-    regex = "[0-9a-f]{64}"
+    regex = DIGEST
+
+
+def plain(template: str) -> str:
+    """A route's template as people read it, and as a metric's label: `/v1/roots/{version}`."""
+    return KIND.sub("}", template)
 
 
 def register() -> None:

@@ -13,9 +13,11 @@ from secureproto.wire.limits import LIMITS
 from secureproto_server import enrolment, news, releases, roster, studies
 from secureproto_server.answers import Call, route
 from secureproto_server.http.protocol import peer_certificate
-from secureproto_server.routes.bodies import send_blob
+from secureproto_server.routes.bodies import Fetches, send_blob
 from secureproto_server.services import Services
 from secureproto_server.storage.records import Head, Published, Root, Site
+
+FETCHES_EACH = 4  # a client fetches one; connections that were cut may be held until their time is over
 
 
 class Sites:
@@ -24,6 +26,7 @@ class Sites:
     def __init__(self, services: Services, stopping: asyncio.Event) -> None:
         self._services = services
         self._stopping = stopping
+        self._fetches = Fetches(FETCHES_EACH)
 
     def routes(self) -> list[Route]:
         """What the router takes."""
@@ -76,16 +79,18 @@ class Sites:
 
     async def shared(self, call: Call) -> None:
         """GET /v1/studies/{study}/versions/{version}/shared"""
-        await run_in_threadpool(self._caller, call)
+        site = await run_in_threadpool(self._caller, call)
         row = await run_in_threadpool(self._published, call.parameters["study"], int(call.parameters["version"]))
-        await send_blob(call, self._services.blobs, row.blob)
+        with self._fetches.taken(site.site):
+            await send_blob(call, self._services.blobs, row.blob)
 
     async def head(self, call: Call) -> None:
         """GET /v1/studies/{study}/versions/{version}/head: of the site of the certificate, and of no other."""
         site = await run_in_threadpool(self._caller, call)
         study, version = call.parameters["study"], int(call.parameters["version"])
         row = await run_in_threadpool(self._head, study, site.site, version)
-        await send_blob(call, self._services.blobs, row.blob)
+        with self._fetches.taken(site.site):
+            await send_blob(call, self._services.blobs, row.blob)
 
     def _caller(self, call: Call) -> Site:
         peer = roster.peer_of(peer_certificate(call.scope), self._services.federation)

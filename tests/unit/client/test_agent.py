@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.crypto import envelope
+from secureproto.errors import IntegrityBroken
+from secureproto_client import delivery, studies
 from secureproto_client.agent import Agent
 from secureproto_client.journal import State
 from secureproto_client.pointer import Pointer
 from support.site_peer import STUDY, Peer
-from support.site_rig import Rig, enrolled, torch_learner
+from support.site_rig import SETTINGS, Rig, enrolled, torch_learner
 
 
 @pytest.fixture
@@ -53,6 +56,66 @@ def test_run_until_complete_ends(rig: Rig) -> None:
     agent.step(wait=0)
     rig.peer.complete(number, final=True)
     rig.start().run(until_complete=True)
+
+
+@pytest.mark.parametrize("said", ["accept = false", f'accept = true\ndigest = "{"0" * 64}"'])
+def test_a_study_that_is_no_longer_accepted_is_declined(rig: Rig, said: str) -> None:
+    agent = rig.start()
+    agent.step(wait=0)
+    play_round(rig, agent)
+    rig.paths.settings.write_text(SETTINGS.replace("accept = true", said))
+    rig.peer.open()
+    agent = rig.start()
+    agent.resume()
+    agent.step(wait=0)
+    assert [refusal.reasons for refusal in rig.peer.refusals] == [("study_not_accepted",)]
+    assert rig.peer.manifests.keys() == {0}
+
+
+def test_a_study_that_was_pinned_is_never_replaced(rig: Rig) -> None:
+    agent = rig.start()
+    agent.step(wait=0)
+    site, pinned = agent.site, agent._studies[STUDY]
+    kept = site.paths.studies / f"{STUDY}.json"
+    before = kept.read_bytes()
+    later = pinned.descriptor.model_copy(update={"created": pinned.descriptor.created + 1})
+    signed = envelope.sign(later, rig.peer.operator)
+    study = studies.verified(signed, site.link.trust, STUDY)
+    with pytest.raises(IntegrityBroken, match="this site accepted"):
+        studies.accept(study, signed, paths=site.paths, settings=site.settings, facts=site.facts)
+    assert kept.read_bytes() == before
+
+
+def test_a_newer_root_document_is_followed_before_anything_else(rig: Rig) -> None:
+    agent = rig.start()
+    agent.step(wait=0)
+    before = agent.site.link.trust.document.version
+    rig.peer.publish_root(rig.peer.root.model_copy(update={"version": before + 1}))
+    agent.step(wait=0)
+    assert agent.site.link.trust.document.version == before + 1
+    assert rig.start().site.link.trust.document.version == before + 1
+    rig.peer.publish_root(rig.peer.root.model_copy(update={"version": before + 2}), rig.peer.signer)
+    rig.peer.open()
+    with pytest.raises(IntegrityBroken, match="next root document"):
+        rig.start().step(wait=0)
+    assert not rig.peer.manifests
+
+
+def test_what_was_sealed_for_it_is_not_sent(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = rig.start()
+    agent.step(wait=0)
+    rig.peer.open()
+    monkeypatch.setattr(delivery, "deliver", lambda *_: None)  # killed after sealing
+    agent.step(wait=0)
+    monkeypatch.undo()
+    assert [row.state for row in agent.site.journal.rounds()] == [State.SEALED]
+    rig.paths.settings.write_text(SETTINGS.replace("accept = true", "accept = false"))
+    agent = rig.start()
+    agent.resume()
+    agent.step(wait=0)
+    assert [row.state for row in agent.site.journal.rounds()] == [State.CLOSED]
+    assert list(rig.paths.outbox.iterdir()) == []
+    assert not rig.peer.manifests
 
 
 def test_a_real_round_is_scored(rig: Rig) -> None:

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.crypto import envelope
 from secureproto.errors import (
     IntegrityBroken,
     Rejected,
 )
+from secureproto.wire import base64url
+from secureproto.wire.messages import UploadReceipt
 from secureproto_client import delivery
 from secureproto_client.agent import Agent
 from secureproto_client.journal import State
 from secureproto_client.transport.memory import MemoryTransport, Request
 from secureproto_client.transport.seam import Reply
-from support.site_peer import SITE, STUDY, Peer, problem
+from support.site_peer import SITE, STUDY, Peer, Upload, problem
 from support.site_rig import Rig, enrolled
 
 
@@ -80,6 +83,51 @@ def test_a_receipt_for_another_upload_is_not_taken(agent: Agent, rig: Rig) -> No
         delivery.check_receipt(trust, row.receipt, row, site=SITE, digest="0" * 64)
     with pytest.raises(IntegrityBroken, match="another upload"):
         delivery.check_receipt(trust, row.receipt, replace(row, round=9), site=SITE, digest="0" * 64)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"proof": ("00" * 32,)},
+        {"proof": ()},
+        {"sequence": 0},
+        {"entry": base64url.encode(b"{}")},
+        {"checkpoint": base64url.encode(b"no checkpoint")},
+    ],
+)
+def test_a_signed_receipt_whose_entry_is_not_in_the_log_is_not_taken(
+    agent: Agent, rig: Rig, monkeypatch: pytest.MonkeyPatch, lie: dict[str, object]
+) -> None:
+    rig.peer.complete(answered(agent, rig))
+    agent.step(wait=0)
+    honest, trust = rig.peer._receipt, agent.site.link.trust
+
+    def lying(number: int, upload: Upload) -> bytes:
+        receipt = trust.from_server(honest(number, upload), UploadReceipt)
+        return envelope.sign(receipt.model_copy(update=lie), rig.peer.signer)
+
+    monkeypatch.setattr(rig.peer, "_receipt", lying)
+    with pytest.raises(IntegrityBroken):
+        answered(agent, rig)
+    assert [state for _, state, _ in rows(agent)] == [State.DONE, State.SENT]
+
+
+def answered(agent: Agent, rig: Rig) -> int:
+    number = rig.peer.open()
+    agent.step(wait=0)
+    return number
+
+
+def test_what_was_sealed_is_sent_by_the_next_run_without_another_invitation(
+    agent: Agent, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "deliver", lambda *_: None)  # killed right after sealing
+    answered(agent, rig)
+    monkeypatch.undo()
+    assert rows(agent) == [(0, State.SEALED, "")]
+    agent = rig.start()
+    agent.resume()
+    assert rows(agent) == [(0, State.DONE, "")]
 
 
 def test_two_histories_of_one_size_raise_an_alarm(agent: Agent, rig: Rig) -> None:

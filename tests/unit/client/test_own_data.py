@@ -2,16 +2,23 @@
 
 import logging
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from secureproto.errors import (
     Partial,
 )
+from secureproto.learning.training import step_count
+from secureproto_client import opening
 from secureproto_client.agent import Agent
 from secureproto_client.journal import State
 from secureproto_client.logs import logging_to
+from secureproto_client.models import StoredModel
+from secureproto_client.training import TorchLearner
 from support.site_peer import STUDY, Peer
 from support.site_rig import RECORDS, SETTINGS, Rig, enrolled, with_records
 
@@ -121,12 +128,65 @@ def test_local_training_that_fails_is_told_at_the_end(rig: Rig) -> None:
         agent.run(until_complete=True)
 
 
+def test_the_warm_up_counts_the_rounds_of_the_study(rig: Rig) -> None:
+    agent = with_records(rig, RECORDS)
+    agent.step(wait=0)
+    learner = agent._learner(agent._studies[STUDY])
+    assert isinstance(learner, TorchLearner)
+    stored = agent.site.models(STUDY).load("0", rig.peer.schema)
+    sent = {"prototypes": stored.shared["prototypes"] + 1, "prototype_age": stored.shared["prototype_age"] + 1}
+    base = StoredModel(stored.note, {**stored.shared, **sent}, stored.head)
+
+    def head(round_number: int, **training: float) -> list[bytes]:
+        changed = rig.peer.study.training.model_copy(update=training)
+        learner._study = rig.peer.study.model_copy(update={"training": changed})
+        update = learner.train(base, round_number).update
+        return [np.ascontiguousarray(array).tobytes() for name, array in sorted(update.items())]
+
+    warm = {"alignment_weight": 5.0, "alignment_warmup_rounds": 4}
+    assert head(0, **warm) == head(0, alignment_weight=0.0)
+    assert head(2, **warm) == head(2, alignment_weight=2.5)
+    assert head(2, **warm) != head(2, alignment_weight=5.0)
+
+
 def test_fine_tuning_can_be_turned_off(rig: Rig) -> None:
     rig.paths.settings.write_text(SETTINGS + "[training]\nfine_tune = 0\n")
     agent = rig.start()
     rig.peer.state = "completed"
     agent.run(until_complete=True)
     assert agent.site.models(STUDY).names() == ["0"]
+
+
+def test_fine_tuning_lasts_as_long_as_the_site_says(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "secureproto_client.training")
+    steps = []
+    for said in ("", "[training]\nfine_tune = 7\n"):
+        rig.paths.settings.write_text(SETTINGS + said)
+        agent = with_records(rig, RECORDS)
+        agent.step(wait=0)
+        learner = agent._learner(agent._studies[STUDY])
+        base = agent.site.models(STUDY).load("0", rig.peer.schema)
+        caplog.clear()
+        learner.fine_tune(base, agent.site.settings.training.fine_tune)
+        steps.append(int(caplog.text.split(" steps")[0].rsplit(" ", 1)[1]))
+    training = rig.peer.study.training
+    records = learner.count()[0]
+    assert steps == [step_count(records, training), 7 * ceil(records / training.batch_size)]
+    assert steps[0] != steps[1]
+
+
+def test_torch_takes_as_many_threads_as_the_site_gives_it(rig: Rig) -> None:
+    before = torch.get_num_threads()
+    said = SETTINGS + "[training]\nthreads = {}\n"
+    try:
+        for threads in (2, 1):
+            rig.paths.settings.write_text(said.format(threads))
+            agent = rig.start()
+            agent.step(wait=0)
+            opening.learner_of(rig.paths, agent.site.settings, agent._studies[STUDY], site="cleveland")
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_losses_go_to_the_file_at_debug_level_only(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from secureproto.crypto.envelope import sign
+from secureproto.crypto.envelope import Envelope, sign
 from secureproto.crypto.keys import FileSigner
 from secureproto.errors import Rejected
 from secureproto.wire import base64url
@@ -73,6 +73,31 @@ def test_strangers_are_refused_and_cannot_make_the_log_grow(parts: Parts) -> Non
     assert refused(parts, "Bearer token") == "unknown_key"
     assert refused(parts, auth.SCHEME + "%%%") == "malformed"
     assert parts.services.log.size(parts.services.store) == size
+
+
+def test_a_strangers_request_under_an_operators_key_id_cannot_make_the_log_grow(parts: Parts) -> None:
+    size = parts.services.log.size(parts.services.store)
+    real = Envelope.parse(base64url.decode(header(parts).removeprefix(auth.SCHEME)))
+    forged = real.model_copy(update={"signature": base64url.encode(b"0" * 70)})
+    assert refused(parts, auth.SCHEME + base64url.encode(forged.canonical())) == "bad_signature"
+    assert parts.services.log.size(parts.services.store) == size
+
+
+def test_a_request_is_refused_before_its_body_is_there(parts: Parts) -> None:
+    for authorization in ("", header(parts, epoch=2), header(parts, signer=FileSigner(Keys.make().signing))):
+        with pytest.raises(Rejected):
+            auth.signed(parts.services, authorization=authorization, method="POST", path=PATH)
+    asked = auth.signed(parts.services, authorization=header(parts), method="POST", path=PATH)
+    size = parts.services.log.size(parts.services.store)
+    with pytest.raises(Rejected, match="body"):
+        auth.confirm(parts.services, asked, b"another")
+    assert parts.services.log.size(parts.services.store) == size + 1
+    assert auth.confirm(parts.services, asked, BODY).name == "alice"
+
+
+def test_a_request_that_ends_before_it_begins_is_never_valid(parts: Parts) -> None:
+    now = int(parts.clock.now())
+    assert refused(parts, header(parts, issued=now + 60, expires=now + 30)) == "stale"
 
 
 def test_a_known_persons_refused_request_is_logged(parts: Parts) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,11 +7,11 @@ from secureproto.crypto.certificates import new_csr, site_of
 from secureproto.crypto.envelope import sign, verify
 from secureproto.errors import Conflict, NotFound, Rejected
 from secureproto.wire import base64url
-from secureproto.wire.messages import EnrolmentReply, RenewalRequest
+from secureproto.wire.messages import EnrolmentReply, InviteToken, RenewalRequest
 from secureproto_server import admission, enrolment
 from secureproto_server.storage.records import SiteState
 from support.parts import NAME, Member, Parts, parts_in
-from support.sim_site import Keys
+from support.sim_site import Keys, SimSite
 from support.sim_site import enrolment as request_of
 
 
@@ -149,3 +150,41 @@ def test_verbs_on_a_site_follow_its_state(parts: Parts, tmp_path: Path) -> None:
         admission.set_state(parts.services, parts.person, site="alpha", verb="resume", reason="x")
     with pytest.raises(NotFound):
         admission.set_state(parts.services, parts.person, site="beta", verb="revoke", reason="x")
+
+
+def invited_again(parts: Parts, directory: Path, keys: Keys) -> tuple[SimSite, InviteToken]:
+    """Alpha, with these keys and a new invitation."""
+    site = SimSite(directory / "again", "alpha", keys=keys, root=parts.root, port=1)
+    site.clock = parts.clock
+    site.close()
+    return site, parts.invite("alpha")
+
+
+def change(parts: Parts, verb: str) -> None:
+    admission.set_state(parts.services, parts.person, site="alpha", verb=verb, reason="test")
+
+
+@pytest.mark.parametrize("which", ["tls", "signing", "hpke"])
+def test_a_revoked_key_never_comes_back(parts: Parts, tmp_path: Path, which: str) -> None:
+    old = parts.enrol("alpha", tmp_path).site.keys
+    change(parts, "revoke")
+    site, token = invited_again(parts, tmp_path, replace(Keys.make(), **{which: getattr(old, which)}))
+    assert refused(parts, request_of(site, token)) == "revoked_key"
+    site, _ = invited_again(parts, tmp_path, Keys.make())  # the invitation was not used up
+    parts.approve(site, parts.ask(site, token).fingerprint)
+    site, token = invited_again(parts, tmp_path, old)  # nor when others have taken their place
+    assert refused(parts, request_of(site, token)) == "revoked_key"
+
+
+def test_a_key_that_is_revoked_while_it_waits_is_not_approved(parts: Parts, tmp_path: Path) -> None:
+    site, token = invited_again(parts, tmp_path, parts.enrol("alpha", tmp_path).site.keys)
+    fingerprint = parts.ask(site, token).fingerprint
+    change(parts, "revoke")
+    with pytest.raises(Rejected, match="revoked"):
+        parts.approve(site, fingerprint)
+
+
+def test_keys_in_use_may_enrol_again(parts: Parts, tmp_path: Path) -> None:
+    site, token = invited_again(parts, tmp_path, parts.enrol("alpha", tmp_path).site.keys)
+    parts.approve(site, parts.ask(site, token).fingerprint)
+    assert parts.ask(site, token).state == "approved"

@@ -29,6 +29,14 @@ def test_a_founded_federation_is_complete_and_its_secrets_are_shut(tmp_path: Pat
     roots.require_own_keys(root, keys.signer.public, keys.hpke_public)
 
 
+@pytest.mark.parametrize("name", ["tls.key", "signing.key", "hpke.key", "intermediate.key"])
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path, name: str) -> None:
+    founding.found(tmp_path / "fed", CHARTER, tmp_path / "secrets", SystemClock())
+    (tmp_path / "fed/server" / name).chmod(0o644)
+    with pytest.raises(Misconfigured, match=f"{name} can be read by other users"):
+        identity.load(settings.load(tmp_path / "fed/server"))
+
+
 def test_the_servers_certificate_leads_to_the_root(tmp_path: Path) -> None:
     founding.found(tmp_path / "fed", CHARTER, tmp_path / "secrets", SystemClock())
     leaf, intermediate = x509.load_pem_x509_certificates((tmp_path / "fed/server/tls.pem").read_bytes())

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.audit.entries import Entry
 from secureproto.errors import Conflict, NotFound
-from secureproto_server import coordinator, creation, rounds, views
+from secureproto_server import admission, coordinator, creation, rounds, views
 from secureproto_server.phases import Phase
 from support.parts import Parts, parts_in
+from support.sending import send
 from support.sim_study import SimStudy
 
 SITES = [f"site-{number}" for number in range(10)]
@@ -56,6 +58,39 @@ def test_a_series_goes_on_after_missed_quorums_until_it_is_used_up(parts: Parts,
     last = views.round_(parts.services, "small", None)
     assert (last["round"], last["phase"], last["rounds_wanted"]) == (2, Phase.QUORUM_MISSED, 0)
     assert views.study(parts.services, "small")["version"] == 0
+
+
+def test_a_round_that_misses_its_quorum_at_its_opening_is_counted_too(parts: Parts, tmp_path: Path) -> None:
+    parts.create(SimStudy(quorum=2))
+    for name in ("alpha", "beta"):
+        parts.enrol(name, tmp_path)
+    rounds.want(parts.services, parts.person, study="small", rounds=3)
+    admission.set_state(parts.services, parts.person, site="beta", verb="suspend", reason="x")
+    coordinator.step(parts.services, "small")
+    counted = b'secureproto_rounds_total{outcome="quorum_missed",study="small"} 3.0\n'
+    assert counted in parts.services.metrics.exposition()
+
+
+def actions(parts: Parts, first: int) -> list[str]:
+    """What the log has from an entry on."""
+    logged = parts.services.log.entries(parts.services.store, first, 100)
+    return [str(Entry.parse(entry.data).action) for entry in logged]
+
+
+def test_every_transition_of_a_round_has_its_entry(parts: Parts, tmp_path: Path) -> None:
+    study = parts.create(SimStudy(quorum=1, deadline="60s"))
+    alpha = parts.enrol("alpha", tmp_path)
+    size = parts.services.log.size(parts.services.store)
+    rounds.want(parts.services, parts.person, study="small", rounds=3)
+    send(parts, alpha, study, 1)
+    coordinator.step(parts.services, "small")
+    completed = ["round_opened", "upload_accepted", "round_closed", "model_published", "model_released"]
+    assert actions(parts, size) == [*completed, "round_opened"]
+    parts.clock.advance(61)
+    coordinator.step(parts.services, "small")
+    assert actions(parts, size + 6) == ["round_quorum_missed", "round_opened"]
+    rounds.abort(parts.services, parts.person, study="small", number=2, reason="x")
+    assert actions(parts, size + 8) == ["round_aborted"]
 
 
 def test_a_study_closes_only_between_rounds(parts: Parts, tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ import pytest
 
 from secureproto.crypto.envelope import sign
 from secureproto.crypto.keys import FileSigner
+from secureproto.crypto.sealing import sealed_length
 from secureproto.errors import Conflict, Misconfigured, NotFound, Rejected
-from secureproto.wire import base64url
+from secureproto.wire import base64url, layouts
 from secureproto.wire.messages import StudyDescriptor, TensorEntry
 from secureproto_server import creation, studies, views
 from support.parts import NAME, Parts, parts_in
@@ -49,6 +50,18 @@ def test_a_descriptor_agrees_with_everything_it_describes(change: Change) -> Non
     changed = descriptor.model_copy(update=change(descriptor))
     with pytest.raises((Rejected, Misconfigured, Conflict)):
         studies.check(changed, shared=STUDY.shared_bytes(), head=STUDY.head_bytes())
+
+
+def test_a_bound_that_excludes_the_studys_own_model_is_told_at_once() -> None:
+    length = sealed_length(layouts.upload_schema(STUDY.model).plaintext_length)
+    for bound in (length, length - 1):
+        study = SimStudy(max_upload_bytes=bound)
+        shared, head = study.shared_bytes(), study.head_bytes()
+        if bound == length:
+            studies.check(study.descriptor(NAME), shared=shared, head=head)
+            continue
+        with pytest.raises(Misconfigured, match=f"bounds.max_upload_bytes: {bound} is less .* allowed: {length} or"):
+            studies.check(study.descriptor(NAME), shared=shared, head=head)
 
 
 def test_a_study_is_signed_by_somebody_of_the_root_document(parts: Parts) -> None:
