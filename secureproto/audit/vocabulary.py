@@ -93,6 +93,7 @@ class Detail(StrEnum):
     UPLOADS = "uploads"  # likewise: uploads taken in a round
     PROTECTION = "protection"  # as the privacy receipt names it
     CIPHERTEXT_LENGTH = "ciphertext_length"
+    LEFT_OUT = "left_out"  # refusals of the same site since its last entry, which got none of their own
     REQUEST = "request"  # method and path of an admin request
 
 

@@ -19,6 +19,7 @@ from secureproto.audit.merkle import inclusion_proof
 from secureproto.audit.vocabulary import ClockSource
 from secureproto.clock import Clock, seconds
 from secureproto.crypto.keys import Signer
+from secureproto.errors import IntegrityBroken
 from secureproto_server.metrics import ServerMetrics
 from secureproto_server.storage.records import AuditEntry, Meta
 from secureproto_server.storage.store import Store, Transaction
@@ -101,6 +102,11 @@ class Log:
 def _head(tx: Transaction) -> LogHead:
     row = tx.get(Meta, HEAD)
     if row is None:
+        if tx.select(AuditEntry, limit=1):
+            raise IntegrityBroken(
+                "the audit log has entries and no head: the database was changed behind this program's back",
+                hint="keep the state directory as it is for the auditor, and restore from a backup",
+            )
         return LogHead()
     value = json.loads(row.value)
     return LogHead(value["size"], tuple(bytes.fromhex(peak) for peak in value["peaks"]), value["time"])

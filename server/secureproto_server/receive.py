@@ -112,6 +112,15 @@ def resume(services: Services, study: str, number: int, *, certificate: bytes | 
     return Admitted(upload, SignedManifest.parse(upload.manifest), None)
 
 
+def offset(services: Services, admitted: Admitted) -> int:
+    """From which byte the body of an accepted manifest is wanted."""
+    with services.blobs.spool(admitted.upload.blob) as spool:
+        if spool.length > admitted.manifest.ciphertext_length:
+            spool.discard()  # not what was received: somebody wrote to the disk. From the start, then
+            return 0
+        return spool.length
+
+
 class Body:
     """Steps 10 to 14 for one body, in the block of its spool. Blocking: not for the event loop."""
 

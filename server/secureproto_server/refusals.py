@@ -1,14 +1,14 @@
 """Every refusal of an upload is counted, and logged as an entry with its reason.
 
 Invariants: the label and the actor are the site of the TLS certificate, never what a request says of itself; a
-stranger (no certificate) is counted and shows in the process's log, but cannot make the audit log grow; a refusal
-that ends a site's part in a round is one transaction with that change.
+stranger (no certificate) is counted and shows in the process's log, but cannot make the audit log grow, and a site
+only slowly (`allowance`); a refusal that ends a site's part in a round is one transaction with that change.
 """
 
 import logging
 
 from secureproto.audit.entries import Event
-from secureproto.audit.vocabulary import Action, Result, Role
+from secureproto.audit.vocabulary import Action, Detail, Result, Role
 from secureproto.errors import Rejected, SecureProtoError
 from secureproto.wire.reasons import Reason
 from secureproto_server.services import Services
@@ -24,11 +24,12 @@ def note(services: Services, error: Rejected, *, site: str | None, study: str, n
     site = _enrolled(services, site)
     services.metrics.upload_rejected(site or STRANGER, reason)
     LOG.warning("upload refused: site=%s study=%s round=%d reason=%s", site or STRANGER, study, number, reason)
-    if site is None:
+    left_out = None if site is None else services.refusals.take(site)
+    if site is None or left_out is None:
         return
     try:
         with services.store.transaction("log refused upload") as tx:
-            services.log.append(tx, _event(site, reason, study=study, number=number))
+            services.log.append(tx, _event(site, reason, study=study, number=number, left_out=left_out))
     except SecureProtoError as failure:
         services.metrics.audit_append_failed()
         LOG.error("a refusal could not be logged: %s", failure.message)
@@ -55,7 +56,7 @@ def _enrolled(services: Services, site: str | None) -> str | None:
         return site if tx.get(Site, site) is not None else None
 
 
-def _event(site: str, reason: Reason, *, study: str, number: int) -> Event:
+def _event(site: str, reason: Reason, *, study: str, number: int, left_out: int = 0) -> Event:
     return Event(
         actor=site,
         role=Role.SITE,
@@ -65,4 +66,5 @@ def _event(site: str, reason: Reason, *, study: str, number: int) -> Event:
         study=study,
         round=number,
         reason=str(reason),
+        details={Detail.LEFT_OUT: left_out} if left_out else {},
     )

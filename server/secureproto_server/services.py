@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass, field
 
 from secureproto.clock import Clock
+from secureproto_server.allowance import Allowance
 from secureproto_server.bases import Bases
 from secureproto_server.identity import Identity
 from secureproto_server.log import Log
@@ -32,8 +33,12 @@ class Services:
     news: Wakeups = field(default_factory=Wakeups)  # for sites that poll
     work: Wakeups = field(default_factory=Wakeups)  # for the coordinator
     bases: Bases = field(default_factory=Bases)
+    refusals: Allowance = field(init=False)
     # held by whoever makes a body and its row outside the coordinator's thread; the sweeper waits for it
     publishing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "refusals", Allowance(self.clock))  # frozen from here on
 
     def tell_sites(self) -> None:
         """Something that sites want to know has happened; the coordinator looks too."""

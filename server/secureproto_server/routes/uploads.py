@@ -46,7 +46,7 @@ class Uploads:
         if admitted.receipt is not None:
             await call.answer(200, admitted.receipt)
             return
-        offset = await run_in_threadpool(self._offset, admitted.upload.blob)
+        offset = await run_in_threadpool(receive.offset, self._services, admitted)
         await call.answer(201, canonical.encode({"offset": offset}), kind=JSON)
 
     async def body(self, call: Call) -> None:
@@ -108,10 +108,6 @@ class Uploads:
     def _decline(self, call: Call, data: bytes) -> None:
         study, number = _round_of(call)
         news.decline(self._services, study, number, certificate=peer_certificate(call.scope), body=data)
-
-    def _offset(self, blob: str) -> int:
-        with self._services.blobs.spool(blob) as spool:
-            return spool.length
 
     async def _note(self, call: Call, error: Rejected) -> None:
         if isinstance(error, Noted):

@@ -8,7 +8,9 @@ from secureproto.audit.export import Record, SignedCheckpoint
 from secureproto.audit.receipt import verify_receipt
 from secureproto.audit.verify import verify_records
 from secureproto.audit.vocabulary import Action, Role
-from secureproto.errors import Unavailable
+from secureproto.errors import IntegrityBroken, Unavailable
+from secureproto_server.log import HEAD
+from secureproto_server.storage.records import Meta
 from support.parts import Parts, parts_in
 
 STOPPED = Event(actor="server", role=Role.SERVER, action=Action.SERVER_STOPPED)
@@ -75,3 +77,13 @@ def test_nothing_is_logged_by_a_clock_that_was_set_back(parts: Parts) -> None:
     parts.clock.advance(-100)
     with pytest.raises(Unavailable), parts.services.store.transaction("test") as tx:
         parts.services.log.append(tx, STOPPED)
+
+
+def test_a_log_that_has_lost_its_head_is_an_alarm(parts: Parts) -> None:
+    services = parts.services
+    with services.store.transaction("test") as tx:
+        services.log.append(tx, STOPPED)
+    with services.store.transaction("somebody at the database") as tx:
+        tx.delete(Meta, HEAD)
+    with pytest.raises(IntegrityBroken, match="entries and no head"), services.store.transaction("next") as tx:
+        services.log.append(tx, STOPPED)

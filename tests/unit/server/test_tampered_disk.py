@@ -15,12 +15,13 @@ from secureproto.crypto.keys import FileSigner
 from secureproto.crypto.sealing import Sealer, SignedManifest, sign_manifest
 from secureproto.errors import IntegrityBroken
 from secureproto.wire import layouts, tensors
-from secureproto_server import coordinator, views
+from secureproto_server import coordinator, receive, views
 from secureproto_server.phases import Phase
 from secureproto_server.storage.memory_blobs import MemoryBlobs
 from secureproto_server.storage.records import Published, Upload
 from support.parts import Parts, parts_in
-from support.sending import begun, send
+from support.sending import admit, begun, deliver, send
+from support.sending import sealed as sealed_update
 from support.sim_site import Keys
 from support.sim_study import Arrays, SimStudy
 
@@ -108,3 +109,17 @@ def test_a_published_body_that_the_server_did_not_sign(parts: Parts, blobs: Memo
     with pytest.raises(IntegrityBroken, match=r"shared\.small\.0"):
         coordinator.step(parts.services, "small")
     assert views.round_(parts.services, "small", 0)["phase"] == Phase.AGGREGATE
+
+
+def test_a_spool_longer_than_its_manifest_is_begun_again(parts: Parts, tmp_path: Path) -> None:
+    study, members = begun(parts, tmp_path, "alpha")
+    invitation, upload = sealed_update(parts, members["alpha"], study, study.update(1))
+    admitted = admit(parts, members["alpha"], invitation, upload)
+    with parts.services.blobs.spool(admitted.upload.blob) as spool:
+        spool.write(0, upload.body[:100])
+    assert receive.offset(parts.services, admitted) == 100
+    with parts.services.blobs.spool(admitted.upload.blob) as spool:
+        spool.write(100, bytes(len(upload.body)))
+    assert receive.offset(parts.services, admitted) == 0
+    deliver(parts, admitted, upload)
+    assert outcome(parts) == ("completed", {})
