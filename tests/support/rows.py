@@ -17,9 +17,9 @@ from secureproto_server.storage.sql import make_engine
 
 
 def a_site(site: str = "site-a", *, state: SiteState = SiteState.ACTIVE, last_seen: int | None = None) -> Site:
-    ids = [f"{use}-id-of-{site}" for use in ("signing", "hpke", "tls")]
+    signing, hpke, tls = (f"{use}-id-of-{site}" for use in ("signing", "hpke", "tls"))
     keys = [f"{use}-key-of-{site}" for use in ("signing", "hpke", "tls")]
-    return Site(site, state, *ids, *keys, 100, last_seen)
+    return Site(site, state, signing, hpke, tls, keys[0], keys[1], keys[2], 100, last_seen)
 
 
 def a_study(study: str = "heart") -> Study:

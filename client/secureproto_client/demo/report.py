@@ -17,7 +17,7 @@ UNPROTECTED = (
     "update, class sums and class counts in the clear (never on its disk)."
 )
 
-WIDTH = 100
+WIDTH = 80  # of a terminal as it opens; also in a wide one a sentence of 80 reads best
 
 
 def as_json(played: Played) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def as_json(played: Played) -> dict[str, Any]:
 
 def show(played: Played) -> None:
     """Print everything for a person, to stdout."""
-    # a pipe or a narrow terminal has no room of its own: the table is not cut, the lines are folded by who shows them
+    # the same in a pipe and in a terminal; only paths, which a person copies, are never folded
     console = Console(file=sys.stdout, highlight=False, width=WIDTH)
     console.print()
     console.print(table(played.comparison))
@@ -53,8 +53,9 @@ def show(played: Played) -> None:
 
 def table(comparison: Comparison) -> Table:
     """Hospital by hospital, the five ways to get a model, each with its scores on the held-out rows."""
-    shown = Table(title="On each hospital's held-out patients", title_justify="left", box=None, title_style="bold")
-    for column in ("hospital", "model", *(measure.replace("_", " ") for measure in MEASURES)):
+    shown = Table(title="On each hospital's held-out patients", title_justify="left", box=None, title_style="bold",
+                  pad_edge=False)  # fmt: skip
+    for column in ("hospital", "model", *(measure.replace("_", "\n") for measure in MEASURES)):
         shown.add_column(column, justify="left" if column in ("hospital", "model") else "right", no_wrap=True)
     for site, by_method in comparison.scores.items():
         for method in METHODS:

@@ -70,7 +70,7 @@ def test_an_unknown_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_rows_are_printed_in_each_form(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"site": "a", "accuracy": 0.5}, {"site": "b", "accuracy": None}]
+    rows: list[dict[str, object]] = [{"site": "a", "accuracy": 0.5}, {"site": "b", "accuracy": None}]
     emit(rows, "json")
     assert '"accuracy": 0.5' in capsys.readouterr().out
     emit(rows, "jsonl")
