@@ -20,7 +20,7 @@ from pathlib import Path
 from secureproto.clock import Clock, seconds
 from secureproto.crypto import envelope
 from secureproto.crypto.certificates import new_csr
-from secureproto.errors import ApprovalNeeded, Misconfigured, Rejected
+from secureproto.errors import ApprovalNeeded, IntegrityBroken, Misconfigured, Rejected
 from secureproto.wire import base64url
 from secureproto.wire.messages import EnrolmentReply, EnrolmentRequest, InviteToken
 from secureproto.wire.reasons import Reason
@@ -65,7 +65,13 @@ def read_invitation(path: Path) -> tuple[InviteToken, Trust]:
         raise Misconfigured(f"{path}: cannot be read: {error.strerror}", hint="give the operator's file") from None
     except (Rejected, ValueError):
         raise Misconfigured(f"{path}: is not an invitation", hint="ask the operator to send the file again") from None
-    return token, pinned(signed, token.root_digest)
+    try:
+        return token, pinned(signed, token.root_digest)
+    except IntegrityBroken as error:
+        raise IntegrityBroken(
+            f"{path}: the invitation does not hold: {error.message}",
+            hint="it was changed on its way: ask the operator",
+        ) from None
 
 
 def prepare(paths: SitePaths, token: InviteToken, trust: Trust, passphrase: bytes) -> Identity:

@@ -5,7 +5,7 @@ and losses are the site's own. No torch here: verbs that do not compute must sta
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from secureproto.errors import Misconfigured
 from secureproto_client.models import Arrays, StoredModel
@@ -26,6 +26,14 @@ class Trained:
     head: Arrays
 
 
+class Counts(NamedTuple):
+    """How many records are trained on, held out, and take no part. The site's own numbers: they stay here."""
+
+    training: int
+    held_out: int
+    left_out: int
+
+
 class Learner(Protocol):
     """A site's own computing for one study."""
 
@@ -43,8 +51,8 @@ class Learner(Protocol):
         """Train on after the study's last version: for `epochs`, or for as long as in a round. Raises as `train`."""
         ...
 
-    def count(self) -> tuple[int, int]:
-        """Records for training and held out: the site's own numbers. Raises Misconfigured."""
+    def count(self) -> Counts:
+        """How many records there are. Raises Misconfigured."""
         ...
 
     def score(self, shared: Arrays, head: Arrays) -> Scored | None:

@@ -24,6 +24,7 @@ class Rehearsal:
     version: int
     training_records: int
     held_out_records: int
+    left_out_records: int
     load_seconds: float
     train_seconds: float
     seal_seconds: float
@@ -55,8 +56,9 @@ def rehearse(site: Site, study: Study) -> Rehearsal:
     return Rehearsal(
         study=study.name,
         version=latest.version,
-        training_records=counts[0],
-        held_out_records=counts[1],
+        training_records=counts.training,
+        held_out_records=counts.held_out,
+        left_out_records=counts.left_out,
         load_seconds=loaded - started,
         train_seconds=done - loaded,
         seal_seconds=site.clock.monotonic() - done,

@@ -76,8 +76,10 @@ def enroll(
         link = over_https(me.file, said, trust, certificate=None, sleep=time.sleep, tries=PATIENCE_OF_A_PERSON)
         enrolling = Enrolling(paths, token, me, link, SystemClock())
         say(f"site {me.site} of {me.federation}, server {me.file.server}")
+        say(f"root digest: {token.root_digest}")
         say(f"fingerprint: {enrol.request(enrolling).fingerprint()}")
-        say("read the fingerprint to the operator by telephone; they approve it only if theirs is the same")
+        if not paths.certificate.exists():
+            say("by telephone: check the root digest with the operator, and read them the fingerprint of your keys")
         try:
             enrol.enrol(enrolling, wait=wait, sleep=time.sleep)
         finally:

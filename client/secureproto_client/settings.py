@@ -176,7 +176,8 @@ def _explained(error: ValidationError, path: Path, values: Mapping[str, Any]) ->
     where = variable if variable in os.environ else f"{path}: {'.'.join(parts)}"
     if first["type"] == "extra_forbidden":
         tables = ", ".join(sorted(Settings.model_fields))
-        return Misconfigured(f"{where}: unknown key", hint=f"at the top there are: {tables}")
+        hint = f"at the top there are: {tables}" if len(parts) == 1 else "its keys: README, Settings of a site"
+        return Misconfigured(f"{where}: unknown key", hint=hint)
     return Misconfigured(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"[:300])
 
 

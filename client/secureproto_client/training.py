@@ -23,8 +23,8 @@ from secureproto.learning.training import TrainingSummary
 from secureproto.study.schema import StudyFile
 from secureproto.wire.layouts import EXTRACTOR, HEAD, PROTOTYPE_AGE, PROTOTYPES
 from secureproto.wire.messages import ModelSchema
-from secureproto_client.data.source import Loaded
-from secureproto_client.learner import ModelUnfit, Scored, Trained
+from secureproto_client.data.source import Isolated, Loaded
+from secureproto_client.learner import Counts, ModelUnfit, Scored, Trained
 from secureproto_client.models import Arrays, StoredModel
 
 log = logging.getLogger(__name__)
@@ -61,8 +61,9 @@ class TorchLearner:
             study = study.model_copy(update={"training": training})
         return self._train(base, base.note.version, study)
 
-    def count(self) -> tuple[int, int]:
-        return len(self.records().train), len(self.records().test)
+    def count(self) -> Counts:
+        loaded = self.records()
+        return Counts(len(loaded.train), len(loaded.test), sum(loaded.isolated.values()))
 
     def score(self, shared: Arrays, head: Arrays) -> Scored | None:
         records = self.records().test
@@ -79,10 +80,7 @@ class TorchLearner:
         """The site's records, read at the first call. Raises Misconfigured when they cannot be used."""
         if self._loaded is None:
             self._loaded = self._load(self._study)
-            left_out = sum(self._loaded.isolated.values())
-            log.debug("study %s: records read, %d left out", self._study.name, left_out)
-            for note in self._loaded.notes:
-                log.debug("study %s: left out: %s", self._study.name, note)
+            _tell(self._study.name, self._loaded)
         return self._loaded
 
     def model(self, shared: Arrays, head: Arrays) -> Model:
@@ -125,6 +123,15 @@ class TorchLearner:
             self._study.name, number, summary.steps, summary.cross_entropy, summary.alignment,
             summary.mean_embedding_norm,
         )  # fmt: skip
+
+
+def _tell(study: str, loaded: Loaded) -> None:
+    """What was left out, by place and never by value: a person hears of it where a record could not be read."""
+    left_out = ", ".join(f"{count} {reason}" for reason, count in loaded.isolated.items()) or "none"
+    level = logging.WARNING if loaded.isolated.get(Isolated.BAD) else logging.DEBUG
+    log.log(level, "study %s: records left out: %s", study, left_out)
+    for note in loaded.notes:
+        log.log(level, "study %s: left out: %s", study, note)
 
 
 def _only(prefix: str, arrays: Arrays) -> Arrays:

@@ -160,6 +160,11 @@ def _name(federation: str, common: str) -> x509.Name:
     )
 
 
+def check_host(host: str) -> None:
+    """Refuse what no server certificate can name. Raises Misconfigured."""
+    _general_name(host)
+
+
 def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from secureproto.clock import Clock, seconds
-from secureproto.crypto.certificates import Authority, new_intermediate, new_root_ca, server_certificate
+from secureproto.crypto.certificates import Authority, check_host, new_intermediate, new_root_ca, server_certificate
 from secureproto.crypto.envelope import sign_threshold
 from secureproto.crypto.keys import PublicKey, generate_key, load_private, load_signer
 from secureproto.crypto.passphrase import create_passphrase, read_passphrase
@@ -49,19 +49,24 @@ class Founded:
     new_secrets: tuple[str, ...]
 
 
+def check_name(name: str) -> None:
+    """Refuse what is no name of a federation or a site. Raises Misconfigured: what is allowed."""
+    if NAME.fullmatch(name) is None or len(name) > 63:
+        raise Misconfigured(f"{name!r} is not a name", hint="lower case letters, digits and single dashes, up to 63")
+
+
 def check(charter: Charter) -> None:
     """Refuse names that no document could hold.
 
     Raises:
         Misconfigured: which, and what is allowed.
     """
-    if NAME.fullmatch(charter.federation) is None or len(charter.federation) > 63:
-        raise Misconfigured(
-            f"{charter.federation!r} is not a name", hint="lower case letters, digits and single dashes, up to 63"
-        )
+    check_name(charter.federation)
     for text in (charter.operator, charter.organisation, *charter.hosts):
         if not text.strip() or not text.isprintable() or len(text) > 300:
             raise Misconfigured("names of people, organisations and hosts are one printable line")
+    for host in charter.hosts:
+        check_host(host)
 
 
 def found(directory: Path, charter: Charter, credentials: Path, clock: Clock) -> Founded:

@@ -14,6 +14,7 @@ from secureproto.errors import Conflict, NotFound
 from secureproto.wire import base64url, canonical
 from secureproto.wire.messages import EnrolmentRequest, InviteToken
 from secureproto_server.desk import Desk
+from secureproto_server.founding import check_name
 
 SHORTEST = 16  # hex digits that may stand for a fingerprint: 64 bits, far beyond what one can make twice by trying
 
@@ -22,10 +23,12 @@ def invite(desk: Desk, *, site: str, hours: int, out: Path) -> InviteToken:
     """Ask for a token and write the invitation.
 
     Raises:
-        Conflict: the file is there already. Rejected, Unavailable: as the server says.
+        Conflict: the file is there already. Misconfigured: no name of a site.
+        Rejected, Unavailable: as the server says.
     """
     if out.exists():
         raise Conflict(f"{out} is there already", hint="name another file")
+    check_name(site)
     body = canonical.encode({"site": site, "hours": hours})
     token = InviteToken.parse(desk.request("POST", "tokens", body, meaning=f"invite site {site}"))
     write_once(out, base64url.encode(token.canonical()).encode() + b"\n")

@@ -8,6 +8,9 @@ from secureproto.errors import Unavailable
 from secureproto_server.desk import Desk
 
 POLL_SECONDS = 0.5
+TIMES = frozenset(
+    ("opened", "deadline", "closed", "created", "enrolled", "last_seen", "now", "published", "root_expires")
+)
 Record = dict[str, Any]
 
 
@@ -19,9 +22,8 @@ def round_of(desk: Desk, study: str, number: int | None) -> Record:
 
 
 def shown(record: Record) -> Record:
-    """The same, for people: times as text."""
-    times = ("opened", "deadline", "closed")
-    return {**record, **{key: record[key] and utc_text(record[key]) for key in times}}
+    """A record of the server for people: its times as text."""
+    return {key: utc_text(value) if key in TIMES and value else value for key, value in record.items()}
 
 
 def status(desk: Desk, *, timeout: float = 0.0) -> Record:

@@ -64,12 +64,15 @@ class ClientSite:
         arguments = ("client", "enroll", "--invitation", str(invitation), "--site-dir", str(self.root))
         asked = self.run(*arguments)
         assert asked.code == 9, asked.err
+        assert f"root digest: {self.fed.desk.root.digest()}" in asked.err
         found = FINGERPRINT.search(asked.err)
         assert found is not None
         desk = self.fed.desk
         invitations.approve(desk, invitations.waiting(desk, self.name, found[1]))
         done = self.run(*arguments)
         assert done.code == 0, done.err
+        again = self.run(*arguments)
+        assert (again.code, "by telephone" in asked.err, "by telephone" in again.err) == (0, True, False)
 
     def popen(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command."""

@@ -15,7 +15,7 @@ from secureproto_client.enrol import Enrolling
 from secureproto_client.facts import Facts
 from secureproto_client.identity import Identity
 from secureproto_client.journal import Journal
-from secureproto_client.learner import Learner, Scored, Trained
+from secureproto_client.learner import Counts, Learner, Scored, Trained
 from secureproto_client.link import Link
 from secureproto_client.models import Arrays, StoredModel
 from secureproto_client.paths import SitePaths
@@ -69,8 +69,8 @@ class Counting:
     def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
         return self.train(base, base.note.version)
 
-    def count(self) -> tuple[int, int]:
-        return 1, 0
+    def count(self) -> Counts:
+        return Counts(1, 0, 0)
 
     def score(self, shared: Arrays, head: Arrays) -> Scored | None:
         return None

@@ -1,6 +1,7 @@
 """The operator's commands against a running server, as a person types them."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,16 @@ def test_a_federation_is_founded_by_one_command(tmp_path: Path, capsys: pytest.C
     assert "holds a federation already" in capsys.readouterr().err
     words[4] = "Heart Consortium"
     assert run(words) == 2
+    words[2], words[4], words[6] = str(tmp_path / "other"), "heart", "local host"
+    assert run(words) == 2
+    assert not (tmp_path / "other").exists()
+
+
+def test_times_are_shown_as_a_person_reads_them(fed: Federation, type_: Terminal) -> None:
+    status = record(type_("server", "status"))
+    sites = rows(type_("site", "list"))
+    for text in (status["now"], status["root_expires"], *(row["enrolled"] for row in sites)):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(text))
 
 
 def test_status_and_root_document(fed: Federation, type_: Terminal) -> None:
@@ -81,6 +92,7 @@ def test_status_and_root_document(fed: Federation, type_: Terminal) -> None:
 def test_invite_and_approve_a_site(fed: Federation, type_: Terminal, tmp_path: Path) -> None:
     out = tmp_path / "gamma.invite"
     type_("site", "invite", "gamma", "--out", str(out), "--dry-run")
+    assert "'Gamma B' is not a name" in str(type_("site", "invite", "Gamma B", "--out", str(out), code=2))
     assert not out.exists()
     type_("site", "invite", "gamma", "--out", str(out))
     assert out.stat().st_mode & 0o777 == 0o600

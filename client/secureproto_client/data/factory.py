@@ -83,4 +83,9 @@ def _foreign(settings: FactorySettings, hold_out: HoldOut, allowed: Collection[s
         raise Misconfigured(f"data source {name}: its module has no such name") from None
     if not callable(factory):
         raise Misconfigured(f"data source {name}: is not a function")
-    return CheckedSource(factory(settings.options, hold_out), name)
+    source = factory(settings.options, hold_out)
+    if not callable(getattr(source, "load", None)):
+        raise Misconfigured(
+            f"data source {name}: gives {type(source).__name__}; a factory gives a source with load()"
+        )
+    return CheckedSource(source, name)

@@ -60,8 +60,13 @@ class Comparison:
         )
         return (
             f"Who gains by joining (after local training, against own data only): {'; '.join(parts)}; "
-            f"mean of the hospitals: {means}; one run, so small differences are noise."
+            f"mean of the hospitals: {means}{self._where_fedavg_is_ahead()}; one run, so small differences are noise."
         )
+
+    def _where_fedavg_is_ahead(self) -> str:
+        means = {m: (self.mean(FEDAVG, m) or 0.0, self.mean(TUNED, m) or 0.0) for m in MEASURES}
+        ahead = [f"{m.replace('_', ' ')} ({average:.3f})" for m, (average, own) in means.items() if average > own]
+        return f"; FedAvg is ahead in {' and '.join(ahead)}" if ahead else ""
 
 
 def compare(

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 from shutil import which
+from textwrap import fill
 from typing import Any
 
 from rich.console import Console
@@ -47,14 +48,21 @@ def show(played: Played) -> None:
     console = Console(file=sys.stdout, highlight=False, width=WIDTH)
     console.print()
     console.print(table(played.comparison))
-    for line in ("", played.comparison.verdict(), "", *transcript(played), "", *where(played)):
-        console.print(line, markup=False, soft_wrap=line.startswith("  "))
+    paths = where(played)
+    for line in ("", played.comparison.verdict(), "", *transcript(played), "", *paths):
+        console.print(line if line in paths else folded(line), markup=False, soft_wrap=True)
+
+
+def folded(line: str) -> str:
+    """A sentence in lines of the width; what was set in stays set in."""
+    margin = " " * (2 * (len(line) - len(line.lstrip(" "))))
+    return fill(line, WIDTH, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
 
 
 def table(comparison: Comparison) -> Table:
     """Hospital by hospital, the five ways to get a model, each with its scores on the held-out rows."""
     shown = Table(title="On each hospital's held-out patients", title_justify="left", box=None, title_style="bold",
-                  pad_edge=False)  # fmt: skip
+                  pad_edge=False, collapse_padding=True)  # fmt: skip
     for column in ("hospital", "model", *(measure.replace("_", "\n") for measure in MEASURES)):
         shown.add_column(column, justify="left" if column in ("hospital", "model") else "right", no_wrap=True)
     for site, by_method in comparison.scores.items():
@@ -75,7 +83,7 @@ def transcript(played: Played) -> list[str]:
         "What was tried against the running server, and its answers:",
         *(f"  {a.what}: refused, {a.reason} ({a.answer})" for a in played.attempts),
         "The audit log, exported and verified offline:",
-        f"  {played.audit['size']} entries, root {played.audit['root']}: every one holds",
+        f"  {played.audit['size']} entries, every one holds; root {played.audit['root']}",
         "The server's metrics:",
         (
             f"  rounds completed {played.rounds_completed}; uploads {_counts(played.uploads)}; "

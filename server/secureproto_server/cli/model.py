@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from secureproto.cli.output import Form, emit, output_option, say
-from secureproto.clock import utc_text
-from secureproto_server import studying
+from secureproto_server import studying, watching
 from secureproto_server.cli.options import desk_options, open_desk
 
 
@@ -17,7 +16,7 @@ from secureproto_server.cli.options import desk_options, open_desk
 def list_(study: str, operator: Path, credentials: Path | None, output: Form) -> None:
     """List the published versions of STUDY."""
     rows = open_desk(operator, credentials).get(f"studies/{study}/models", meaning="list models")
-    emit([{**row, "published": row["published"] and utc_text(row["published"])} for row in rows], output)
+    emit([watching.shown(row) for row in rows], output)
 
 
 @click.command()

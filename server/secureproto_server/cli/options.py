@@ -25,6 +25,7 @@ def desk_options(function: F) -> F:
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         envvar="SECUREPROTO_OPERATOR",
         required=True,
+        show_envvar=True,
         help="The operator's directory, as made by `federation init`.",
     )
     return operator(credentials(function))

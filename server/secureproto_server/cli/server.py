@@ -36,4 +36,5 @@ def run(directory: Path | None, config: Path | None, accept_clock_forward: bool)
 @output_option
 def status(wait: bool, timeout: float, operator: Path, credentials: Path | None, output: Form) -> None:
     """Ask the running server how it is."""
-    emit(watching.status(open_desk(operator, credentials), timeout=timeout if wait else 0.0), output)
+    answer = watching.status(open_desk(operator, credentials), timeout=timeout if wait else 0.0)
+    emit(watching.shown(answer), output)

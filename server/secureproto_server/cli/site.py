@@ -6,7 +6,7 @@ import click
 
 from secureproto.cli.output import Form, emit, output_option, say
 from secureproto.clock import utc_text
-from secureproto_server import invitations
+from secureproto_server import invitations, watching
 from secureproto_server.cli.options import (
     confirm_option,
     desk_options,
@@ -75,7 +75,7 @@ def deny(site: str, reason: str, operator: Path, credentials: Path | None, dry_r
 def list_(operator: Path, credentials: Path | None, output: Form) -> None:
     """List enrolled sites, and requests that wait."""
     rows = open_desk(operator, credentials).get("sites", meaning="list sites")
-    emit([{**row, "last_seen": row["last_seen"] and utc_text(row["last_seen"])} for row in rows], output)
+    emit([watching.shown(row) for row in rows], output)
 
 
 @click.command()

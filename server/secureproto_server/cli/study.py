@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from secureproto.cli.output import Form, emit, output_option
-from secureproto_server import studying
+from secureproto_server import studying, watching
 from secureproto_server.cli.options import (
     confirm_option,
     desk_options,
@@ -39,7 +39,8 @@ def create(file: Path, allow_factory: tuple[str, ...], operator: Path, credentia
 @output_option
 def show(study: str, operator: Path, credentials: Path | None, output: Form) -> None:
     """Show STUDY."""
-    emit(open_desk(operator, credentials).get(f"studies/{study}", meaning="look at a study"), output)
+    found = open_desk(operator, credentials).get(f"studies/{study}", meaning="look at a study")
+    emit(watching.shown(found), output)
 
 
 @click.command("list")

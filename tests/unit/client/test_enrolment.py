@@ -16,6 +16,7 @@ from secureproto.errors import (
     Rejected,
 )
 from secureproto.wire import base64url
+from secureproto.wire.messages import PublicKeys
 from secureproto_client.agent import Agent
 from secureproto_client.enrol import read_invitation
 from secureproto_client.identity import SiteFile, write_site_file
@@ -105,6 +106,19 @@ def test_a_certificate_for_another_key_is_not_taken(tmp_path: Path) -> None:
     with pytest.raises(IntegrityBroken, match="another key than this site's"):
         rig.enrol()
     assert not rig.paths.certificate.exists()
+
+
+def test_a_roster_with_other_keys_ends_the_enrolment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = Peer()
+    others = PublicKeys(tls=keys(90), signing=keys(91), hpke=keys(92))
+    admit = peer.admit
+    monkeypatch.setattr(peer, "admit", lambda _: admit(others))
+    with pytest.raises(IntegrityBroken):
+        fresh(tmp_path, peer).enrol()
+
+
+def keys(seed: int) -> str:
+    return PublicKey.of(private(seed).public_key()).b64
 
 
 def test_the_certificate_is_renewed_at_half_life(agent: Agent, rig: Rig) -> None:

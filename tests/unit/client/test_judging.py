@@ -108,6 +108,26 @@ def test_a_part_sealed_for_something_else(rig: Rig, change: dict[str, object]) -
         rig.start().step(wait=0)
 
 
+@pytest.mark.parametrize("change", [{"site": "hungary"}, {"federation": "other"}, {"study_digest": "0" * 64}])
+def test_a_release_for_something_else(rig: Rig, change: dict[str, object]) -> None:
+    rig.peer.released[0] = rig.peer.released[0].model_copy(update=change)
+    agent = rig.start()
+    with pytest.raises(IntegrityBroken, match="for another site or study"):
+        agent.step(wait=0)
+    assert agent.site.models(STUDY).names() == []
+
+
+def test_a_server_that_was_rolled_back_is_found(rig: Rig) -> None:
+    rig.peer.epoch = 3
+    with pytest.raises(IntegrityBroken, match="a release of small is of an older epoch"):
+        rig.start().step(wait=0)
+    rig.peer.publish_first()
+    rig.start().step(wait=0)
+    rig.peer.epoch = 2
+    with pytest.raises(IntegrityBroken, match="the server is in epoch 2, this site has seen 3"):
+        rig.start().step(wait=0)
+
+
 def test_numbers_that_are_not_finite_are_not_installed(agent: Agent, rig: Rig) -> None:
     shared, head = rig.peer._first
     rig.peer.version = 1

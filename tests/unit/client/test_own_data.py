@@ -12,13 +12,15 @@ import torch
 from secureproto.errors import (
     Partial,
 )
+from secureproto.learning.dataset import Records
 from secureproto.learning.training import step_count
 from secureproto_client import opening
 from secureproto_client.agent import Agent
+from secureproto_client.data.source import Isolated, Loaded
 from secureproto_client.journal import State
 from secureproto_client.logs import logging_to
 from secureproto_client.models import StoredModel
-from secureproto_client.training import TorchLearner
+from secureproto_client.training import TorchLearner, _tell
 from support.site_peer import STUDY, Peer
 from support.site_rig import RECORDS, SETTINGS, Rig, enrolled, with_records
 
@@ -204,3 +206,12 @@ def test_losses_go_to_the_file_at_debug_level_only(
         assert ("cross entropy" in file.read_text()) is there
         assert "cross entropy" not in capsys.readouterr().err
     assert logger.handlers == []
+
+
+def test_a_record_that_was_left_out_is_named_by_place(caplog: pytest.LogCaptureFixture) -> None:
+    nothing = Records(np.empty((0, 1), np.float32), np.empty(0, np.int64))
+    _tell("heart", Loaded(nothing, nothing, {Isolated.MISSING: 2}, ("row 3 (line 4): a value is missing",)))
+    assert not [line for line in caplog.records if line.levelno >= logging.INFO]  # the study's rule, no fault
+    _tell("heart", Loaded(nothing, nothing, {Isolated.BAD: 1}, ("a/7.png: the image does not decode",)))
+    assert "records left out: 1 bad" in caplog.text
+    assert "a/7.png: the image does not decode" in caplog.text

@@ -56,6 +56,15 @@ def test_one_line_for_what_is_wrong(tmp_path: Path, text: str, line: str) -> Non
     assert "secret" not in caught.value.message
 
 
+def test_the_hint_speaks_of_the_table_that_the_key_is_in(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        load(tmp_path, "colour = 1")
+    assert "data, log_level" in caught.value.hint
+    with pytest.raises(Misconfigured) as caught:
+        load(tmp_path, "[training]\nthread = 1")
+    assert "log_level" not in caught.value.hint
+
+
 def test_missing_and_unreadable(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="cannot be read: No such file"):
         settings.load(tmp_path / "client.toml")

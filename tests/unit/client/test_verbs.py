@@ -61,6 +61,7 @@ def test_status_and_rehearsal(rig: Rig) -> None:
     assert status.model_rows(rig.paths, STUDY)[0]["in_use"] is True
     rehearsal = rehearse.rehearse(agent.site, agent._studies[STUDY])
     assert rehearsal.training_records + rehearsal.held_out_records == 10
+    assert rehearsal.left_out_records == 0
     assert rehearsal.upload_bytes > 0
     assert rows(agent) == []
 

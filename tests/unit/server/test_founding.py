@@ -69,6 +69,8 @@ def test_passphrases_that_are_there_are_used(tmp_path: Path) -> None:
         founding.Charter("a" * 64, ("localhost",), "alice", "x"),
         founding.Charter("heart", ("localhost",), "  ", "x"),
         founding.Charter("heart", ("localhost",), "alice", "two\nlines"),
+        founding.Charter("heart", ("local host",), "alice", "x"),
+        founding.Charter("heart", ("localhost", "-"), "alice", "x"),
     ],
 )
 def test_names_that_no_document_can_hold(charter: founding.Charter) -> None:

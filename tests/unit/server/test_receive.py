@@ -143,6 +143,32 @@ def test_a_site_suspended_while_aggregating_is_left_out(tmp_path: Path, monkeypa
     assert (record["phase"], record["submitted"], record["dropped"]) == (Phase.COMPLETED, ["beta"], ["alpha"])
 
 
+class Linear(SimStudy):
+    """A study that names the linear form, which excludes negative class sums."""
+
+    def file(self) -> bytes:
+        return super().file().replace(b'"softmax"\ntemperature = 0.1', b'"row_sum"\nform = "linear"')
+
+
+def test_a_negative_class_sum_is_refused_where_the_study_names_the_linear_form(tmp_path: Path) -> None:
+    parts = parts_in(tmp_path)
+    alpha = parts.enrol("alpha", tmp_path)
+    for name, kind, reason in (("auto", SimStudy, ""), ("linear", Linear, "schema")):
+        study = parts.create(kind(name=name))
+        rounds.want(parts.services, parts.person, study=name, rounds=1)
+        invitation = next(i for i in parts.poll(alpha).invitations if i.study == name)
+        arrays = study.update(1)
+        arrays["prototypes"][0, 0] *= -1
+        upload = alpha.site.sealed_update(invitation, arrays, study.model)
+        admitted = admit(parts, alpha, invitation, upload)
+        if not reason:
+            deliver(parts, admitted, upload)
+            continue
+        with pytest.raises(Rejected) as caught:
+            deliver(parts, admitted, upload)
+        assert caught.value.reason == reason
+
+
 def test_a_version_is_not_out_before_its_round_is_completed(tmp_path: Path) -> None:
     parts = parts_in(tmp_path)
     study, members = begun(parts, tmp_path, "alpha")

@@ -36,6 +36,7 @@ def test_only_what_the_site_allows_is_imported() -> None:
         ("support.tiny_source:nothing", "has no such name"),
         ("secureproto:__version__", "is not a function"),
         ("support.tiny_source:factory", "option path is missing"),
+        ("builtins:print", "gives NoneType; a factory gives a source"),
     ],
 )
 def test_a_factory_that_cannot_be_used(name: str, why: str) -> None:
