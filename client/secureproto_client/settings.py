@@ -33,6 +33,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from secureproto.environment import require_known
 from secureproto.errors import Misconfigured
 from secureproto.wire.messages.base import Digest, Name
 from secureproto_client.data.settings import DataSettings, below
@@ -128,6 +129,7 @@ def load(path: Path) -> Settings:
         Misconfigured: unreadable, not TOML, or a key that does not fit.
     """
     values = _toml(path)
+    require_known(PREFIX, Settings.model_fields)
     try:
         settings = Settings(**values)
     except ValidationError as error:

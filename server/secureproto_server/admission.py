@@ -41,7 +41,8 @@ VERBS: dict[str, tuple[frozenset[SiteState], SiteState, Action]] = {
 
 
 def issue_token(services: Services, person: Person, *, site: str, hours: int) -> InviteToken:
-    """A new one-time token for a site; only the digest of its secret stays here.
+    """A new one-time token for a site. Until it is used only the digest of its secret lies here; the request that
+    uses it up is kept as it was signed, with the secret, which then opens nothing any more.
 
     Raises:
         Conflict: over the longest life of a token.
@@ -86,7 +87,7 @@ def approve(services: Services, person: Person, *, site: str, fingerprint: str, 
         enrolment = _pending(tx, site)
         if not hmac.compare_digest(enrolment.fingerprint, fingerprint):
             raise Conflict(
-                f"{site} asks with the fingerprint {enrolment.fingerprint}, not with the one given",
+                f"the keys that {site} sent do not have the fingerprint given",
                 hint="compare it with the site by telephone; deny the request if it differs",
             )
         request = verify_self_signed(

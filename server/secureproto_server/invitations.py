@@ -38,6 +38,8 @@ def invite(desk: Desk, *, site: str, hours: int, out: Path) -> InviteToken:
 def waiting(desk: Desk, site: str, fingerprint: str) -> EnrolmentRequest:
     """The request of a site that waits, if its keys have this fingerprint: computed here, from the keys themselves.
 
+    The right one is never shown at the desk: it must come from the site, by telephone.
+
     Raises:
         NotFound: nobody of that name waits. Conflict: another fingerprint.
     """
@@ -50,8 +52,8 @@ def waiting(desk: Desk, site: str, fingerprint: str) -> EnrolmentRequest:
     given = fingerprint.lower().replace(" ", "").replace(":", "")
     if request.site != site or len(given) < SHORTEST or not request.fingerprint().startswith(given):
         raise Conflict(
-            f"the keys that {site} sent have the fingerprint {request.fingerprint()}",
-            hint="ask the site for its own; if they differ, somebody else sent the request: deny it",
+            f"the keys that {site} sent do not have this fingerprint",
+            hint=f"have it read again (at least {SHORTEST} digits); if it is right, somebody else asked: site deny",
         )
     return request
 

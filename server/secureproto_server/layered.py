@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from secureproto.environment import require_known
 from secureproto.errors import Misconfigured
 
 S = TypeVar("S", bound="Layered")
@@ -40,6 +41,7 @@ def load_layered(kind: type[S], path: Path, *, hint: str) -> S:
         Misconfigured: unreadable, not TOML, or a key that does not fit.
     """
     values = _toml(path, hint)
+    require_known(str(kind.model_config.get("env_prefix")), kind.model_fields)
     try:
         return kind(**values)
     except ValidationError as error:

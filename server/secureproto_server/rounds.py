@@ -213,6 +213,8 @@ def _open(services: Services, tx: Transaction, study: Study, *, by: Person | Non
     following = phases.decide(Phase.INVITE, opened.rules, opened.tally, now=now)
     if following is Phase.QUORUM_MISSED:
         end(services, tx, opened, following, Action.ROUND_QUORUM_MISSED)
+        # the next of the series would end in the same moment: a person opens it again when there are sites
+        tx.put(replace(studies.require(tx, study.study), rounds_wanted=0))
     else:
         tx.put(replace(row, phase=following.value))
     return following

@@ -59,22 +59,21 @@ def sites(services: Services) -> list[Record]:
             for row in tx.select(Site)
         ]
         waiting = [
-            {"site": row.site, "state": "pending", "enrolled": None, "last_seen": None, "key": row.fingerprint[:16]}
+            {"site": row.site, "state": "pending", "enrolled": None, "last_seen": None, "key": None}
             for row in tx.select(Enrolment, state=EnrolmentState.PENDING)
         ]
     return [*enrolled, *waiting]
 
 
 def enrolments(services: Services) -> list[Record]:
-    """Requests to enrol, newest state, with the fingerprint that a person compares and the request itself."""
+    """Requests to enrol, newest state. The request is there while it waits: the desk computes its fingerprint."""
     with services.store.transaction("list enrolments") as tx:
         return [
             {
                 "site": row.site,
                 "state": str(row.state),
-                "fingerprint": row.fingerprint,
                 "created": row.created,
-                "request": base64url.encode(row.request),
+                "request": base64url.encode(row.request) if row.state is EnrolmentState.PENDING else "",
             }
             for row in tx.select(Enrolment)
         ]

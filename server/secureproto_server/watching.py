@@ -43,6 +43,17 @@ def status(desk: Desk, *, timeout: float = 0.0) -> Record:
         desk.pause(POLL_SECONDS)
 
 
+def _asked(desk: Desk, study: str, number: int | None, *, end: float) -> Record:
+    """A round, asked for until `end` while the server does not answer: it may be starting again."""
+    while True:
+        try:
+            return round_of(desk, study, number)
+        except Unavailable:
+            if desk.clock.monotonic() >= end:
+                raise
+        desk.pause(POLL_SECONDS)
+
+
 def until_idle(desk: Desk, study: str, *, first: int | None, timeout: float) -> list[Record]:
     """Wait until the study's last round has ended and no further one is wanted; say each end as it comes.
 
@@ -55,9 +66,9 @@ def until_idle(desk: Desk, study: str, *, first: int | None, timeout: float) -> 
     told: dict[int, Record] = {}
     following = first if first is not None else round_of(desk, study, None)["round"]
     while True:
-        last = round_of(desk, study, None)
+        last = _asked(desk, study, None, end=end)
         while following < last["round"] or (following == last["round"] and last["ended"]):
-            told[following] = _end_of(desk, study, following)
+            told[following] = _end_of(_asked(desk, study, following, end=end))
             following += 1
         if last["ended"] and last["rounds_wanted"] == 0:
             return [told[number] for number in sorted(told)]
@@ -68,13 +79,13 @@ def until_idle(desk: Desk, study: str, *, first: int | None, timeout: float) -> 
         desk.pause(POLL_SECONDS)
 
 
-def _end_of(desk: Desk, study: str, number: int) -> Record:
-    record = round_of(desk, study, number)
-    say(f"round {number}: {record['phase']}, {len(record['submitted'])} of {record['quorum']} needed answered")
+def _end_of(record: Record) -> Record:
+    answered, quorum = len(record["submitted"]), record["quorum"]
+    say(f"round {record['round']}: {record['phase']}, {answered} of {quorum} needed answered")
     return {
-        "round": number,
+        "round": record["round"],
         "outcome": record["phase"],
         "version": record["version"],
-        "submitted": len(record["submitted"]),
+        "submitted": answered,
         "seconds": (record["closed"] or 0) - record["opened"],
     }

@@ -12,6 +12,7 @@ import pytest
 from secureproto.cli.root import run
 from secureproto.wire import base64url, layouts, tensors
 from secureproto.wire.messages import InviteToken
+from secureproto_client.demo.metrics import scrape
 from support.federation import Federation, federation
 from support.rounds import answer
 from support.sim_site import Keys, SimSite, ask
@@ -101,14 +102,27 @@ def test_invite_and_approve_a_site(fed: Federation, type_: Terminal, tmp_path: P
     site = SimSite(tmp_path / "gamma", "gamma", keys=Keys.make(), root=fed.desk.root, port=fed.ports["site"])
     fingerprint = ask(site, token).fingerprint
     assert [row["site"] for row in rows(type_("site", "list")) if row["state"] == "pending"] == ["gamma"]
-    assert "fingerprint" in str(type_("site", "approve", "gamma", "--fingerprint", "0" * 64, code=7))
+    wrong = str(type_("site", "approve", "gamma", "--fingerprint", "0" * 64, code=7))
+    assert "fingerprint" in wrong
+    # the right one comes by telephone only: nothing at the desk shows it
+    assert fingerprint[:8] not in wrong + json.dumps(type_("site", "list"))
     type_("site", "approve", "gamma", "--fingerprint", fingerprint[:16], "--dry-run")
     assert record(type_("site", "approve", "gamma", "--fingerprint", fingerprint))["root_version"] == 4
-    assert ask(site, token).state == "approved"
+    reply = ask(site, token)
+    assert reply.state == "approved"
+    site.certify(reply.certificates)
     assert "waits" in str(type_("site", "approve", "gamma", "--fingerprint", fingerprint, code=7))
     assert "confirm" in str(type_("site", "revoke", "gamma", "--confirm", "gama", "--reason", "x", code=7))
     type_("site", "suspend", "gamma", "--confirm", "gamma", "--reason", "test", "--dry-run")
     type_("site", "suspend", "gamma", "--confirm", "gamma", "--reason", "test")
+    with pytest.raises(AssertionError, match="suspended"):
+        site.poll()
+    refused = [
+        value
+        for name, labels, value in scrape(fed.ports["metrics"])
+        if name == "secureproto_auth_failures_total" and labels == {"surface": "site", "reason": "suspended"}
+    ]
+    assert refused == [1.0]
     type_("site", "resume", "gamma", "--reason", "test")
     type_("site", "revoke", "gamma", "--confirm", "gamma", "--reason", "test")
     states = {row["site"]: row["state"] for row in rows(type_("site", "list"))}

@@ -103,7 +103,7 @@ class Processes:
     def _popen(
         self, words: list[str], *, stdout: int | IO[bytes], stderr: int | IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        program = [sys.executable, "-m", "secureproto.cli", *words]
+        program = [sys.executable, "-P", "-m", "secureproto.cli", *words]  # -P: what is installed, not what lies here
         return subprocess.Popen(
             program, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=self._environment
         )

@@ -8,16 +8,19 @@ import asyncio
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from secureproto.errors import NotFound
+from secureproto.errors import NotFound, Rejected
 from secureproto.wire.limits import LIMITS
+from secureproto.wire.reasons import Reason
 from secureproto_server import enrolment, news, releases, roster, studies
-from secureproto_server.answers import Call, route
+from secureproto_server.answers import Call, Handler, route
 from secureproto_server.http.protocol import peer_certificate
 from secureproto_server.routes.bodies import Fetches, send_blob
 from secureproto_server.services import Services
 from secureproto_server.storage.records import Head, Published, Root, Site
 
 FETCHES_EACH = 4  # a client fetches one; connections that were cut may be held until their time is over
+
+IDENTITY = frozenset({Reason.BAD_SIGNATURE, Reason.UNKNOWN_KEY, Reason.REVOKED_KEY, Reason.SUSPENDED, Reason.STALE})
 
 
 class Sites:
@@ -31,15 +34,29 @@ class Sites:
     def routes(self) -> list[Route]:
         """What the router takes."""
         version = "/v1/studies/{study:name}/versions/{version:number}"
-        return [
-            route("/v1/enrolments", self.enrol, "POST", self._services),
-            route("/v1/renewals", self.renew, "POST", self._services),
-            route("/v1/poll", self.poll, "POST", self._services),
-            route("/v1/roots/{version:number}", self.root, "GET", self._services),
-            route("/v1/studies/{study:name}", self.study, "GET", self._services),
-            route(f"{version}/shared", self.shared, "GET", self._services),
-            route(f"{version}/head", self.head, "GET", self._services),
-        ]
+        handlers: tuple[tuple[str, Handler, str], ...] = (
+            ("/v1/enrolments", self.enrol, "POST"),
+            ("/v1/renewals", self.renew, "POST"),
+            ("/v1/poll", self.poll, "POST"),
+            ("/v1/roots/{version:number}", self.root, "GET"),
+            ("/v1/studies/{study:name}", self.study, "GET"),
+            (f"{version}/shared", self.shared, "GET"),
+            (f"{version}/head", self.head, "GET"),
+        )
+        return [route(path, self._counted(handler), method, self._services) for path, handler, method in handlers]
+
+    def _counted(self, handler: Handler) -> Handler:
+        """The handler, whose refusals for identity are counted: somebody may be trying."""
+
+        async def counted(call: Call) -> None:
+            try:
+                await handler(call)
+            except Rejected as error:
+                if error.reason in IDENTITY:
+                    self._services.metrics.auth_failed("site", Reason(error.reason))
+                raise
+
+        return counted
 
     async def enrol(self, call: Call) -> None:
         """POST /v1/enrolments"""
