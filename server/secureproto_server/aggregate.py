@@ -24,6 +24,7 @@ from secureproto.audit.entries import Event
 from secureproto.audit.vocabulary import Action, Detail, Result, Role
 from secureproto.errors import Rejected
 from secureproto.wire import layouts, tensors
+from secureproto.wire.reasons import Reason
 from secureproto_server import losses, phases, releases, rounds, studies, uploads, vault
 from secureproto_server.phases import Phase
 from secureproto_server.services import Services
@@ -235,8 +236,9 @@ def _is_over(services: Services, study: str) -> bool:
 
 def _drop(services: Services, study: str, number: int, spoilt: Spoilt) -> None:
     """Go on without a site whose stored upload is broken; whether that is still a quorum, `phases` decides."""
+    reason = Reason(spoilt.error.reason)
+    services.metrics.upload_rejected(spoilt.site, reason)
     with services.store.transaction("drop broken upload") as tx:
-        reason = spoilt.error.reason
         tx.put(Participant(study, number, spoilt.site, ParticipantState.DROPPED, str(reason)))
         event = Event(
             actor="server",

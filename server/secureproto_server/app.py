@@ -133,13 +133,18 @@ def _observer(services: Services, loop: asyncio.AbstractEventLoop) -> Observer:
             return
         error = Rejected(Reason(refusal.word), refusal.detail)
         site = tls_site(services, scope)
-        loop.run_in_executor(None, _note, services, error, site, match)
+        loop.run_in_executor(None, _note, services, error, site, match).add_done_callback(_tell_failure)
 
     return observe
 
 
 def _note(services: Services, error: Rejected, site: str | None, match: re.Match[str]) -> None:
     refusals.note(services, error, site=site, study=match[1], number=int(match[2]))
+
+
+def _tell_failure(noting: asyncio.Future[None]) -> None:
+    if not noting.cancelled() and (failure := noting.exception()):
+        LOG.error("a refusal could not be noted: %s", failure)
 
 
 async def _wake_at_the_end(services: Services, stopping: asyncio.Event) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from secureproto.clock import seconds
 from secureproto.errors import SecureProtoError
-from secureproto_server import aggregate, gauges, phases, rounds, sweeper
+from secureproto_server import aggregate, clock_guard, gauges, phases, rounds, sweeper
 from secureproto_server.phases import Phase
 from secureproto_server.services import Services
 from secureproto_server.storage.records import Round, Study
@@ -20,18 +21,22 @@ from secureproto_server.storage.records import Round, Study
 TICK_SECONDS = 1.0  # deadlines are whole seconds
 RETRY_SECONDS = 5.0  # after a failed step: a full disk does not empty itself faster
 SWEEP_SECONDS = 60.0
+MARK_SECONDS = 5.0  # a clock set back by more than this is seen at the next start, also after a kill
 LOG = logging.getLogger("secureproto.server.coordinator")
 
 
 async def run(services: Services, stopping: asyncio.Event) -> None:
     """Coordinate until `stopping` is set; a step under way is finished first."""
     loop = asyncio.get_running_loop()
-    swept = services.clock.monotonic()
+    swept = marked = services.clock.monotonic()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator") as worker:
         await loop.run_in_executor(worker, sweeper.sweep, services)
         while not stopping.is_set():
             ticket = services.work.ticket()
             failed = not await loop.run_in_executor(worker, step_all, services)
+            if services.clock.monotonic() - marked >= MARK_SECONDS:
+                marked = services.clock.monotonic()
+                await loop.run_in_executor(worker, _keep_mark, services)
             if services.clock.monotonic() - swept >= SWEEP_SECONDS:
                 swept = services.clock.monotonic()
                 await loop.run_in_executor(worker, sweeper.sweep, services)
@@ -39,6 +44,14 @@ async def run(services: Services, stopping: asyncio.Event) -> None:
                 await _pause(stopping, RETRY_SECONDS)
             else:
                 await _first(services.work.wait(ticket, TICK_SECONDS), stopping)
+
+
+def _keep_mark(services: Services) -> None:
+    try:
+        with services.store.transaction("keep clock mark") as tx:
+            clock_guard.keep_mark(tx, seconds(services.clock))
+    except SecureProtoError as error:
+        LOG.error("the clock's mark was not kept: %s", error.message)
 
 
 def step_all(services: Services) -> bool:

@@ -4,8 +4,11 @@ A `site` or `study` given here is the name of one that is enrolled or was create
 request says of itself. No method takes a value that depends on one site's data.
 """
 
+import json
 import platform
+import re
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 
 from secureproto import __version__
 from secureproto.clock import Clock
@@ -15,18 +18,29 @@ from secureproto_server.exposition import CONTENT_TYPE, Exposition
 
 UNATTRIBUTED = "unattributed"
 UNROUTED = "unrouted"
+COMMIT = re.compile("[0-9a-f]{7,64}")
 
 __all__ = ["CONTENT_TYPE", "UNATTRIBUTED", "UNROUTED", "ServerMetrics"]
+
+
+def revision() -> str:
+    """The commit that was installed, as the installer recorded it (PEP 610); "unknown" for a plain wheel."""
+    try:
+        recorded = distribution("secureproto").read_text("direct_url.json")
+        commit = json.loads(recorded or "{}").get("vcs_info", {}).get("commit_id", "")
+    except (PackageNotFoundError, ValueError, AttributeError):
+        commit = ""
+    return commit if COMMIT.fullmatch(commit) else "unknown"
 
 
 class ServerMetrics:
     """The server's own registry. Safe to use from any thread."""
 
-    def __init__(self, clock: Clock, *, revision: str = "unknown") -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._all = Exposition()
         python = platform.python_version()
-        self._all.set(catalogue.BUILD_INFO, 1, version=__version__, revision=revision, python=python)
+        self._all.set(catalogue.BUILD_INFO, 1, version=__version__, revision=revision(), python=python)
         self._all.set(catalogue.AUDIT_TREE_SIZE, 0)
         self._all.know(catalogue.SITE, UNATTRIBUTED)
 

@@ -162,7 +162,6 @@ def _invitations(services: Services, tx: Transaction, row: Study, site: Site, kn
     if not phases.accepts_upload(standing.phase, standing.rules, now=services.clock.now()):
         return []
     plan = studies.PLANS.of(row)
-    bound = plan.file.bounds.max_update_norm
     return [
         Invitation(
             federation=services.federation,
@@ -179,7 +178,6 @@ def _invitations(services: Services, tx: Transaction, row: Study, site: Site, kn
             policy_digest=row.digest,
             recipient_key=services.identity.hpke_public.key_id,
             plaintext_length=plan.upload_schema.plaintext_length,
-            max_update_norm="" if bound is None else repr(bound),
             quorum=open_round.quorum,
             invited=len(standing.participants),
         )

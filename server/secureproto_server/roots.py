@@ -18,9 +18,9 @@ from secureproto_server.storage.records import Root
 from secureproto_server.storage.store import Transaction
 
 
-def people_keys(root: RootDocument) -> dict[str, PublicKey]:
-    """The keys of everybody whom the document names, by key id."""
-    keys = [PublicKey.from_b64(person.key) for person in root.people]
+def people_keys(root: RootDocument, *, role: str = "") -> dict[str, PublicKey]:
+    """The keys of everybody whom the document names, or of those in one role, by key id."""
+    keys = [PublicKey.from_b64(person.key) for person in root.people if role in ("", person.role)]
     return {key.key_id: key for key in keys}
 
 

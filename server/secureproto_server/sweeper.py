@@ -1,4 +1,4 @@
-"""Housekeeping, each minute: what has expired or is no longer named is removed; the clock's mark is kept.
+"""Housekeeping, each minute: what has expired or is no longer named is removed.
 
 Invariants: nothing that a row still needs is removed; de-duplication rows (uploads, used tokens) stay, for they
 outlive what they answer; a nonce stays until no request that carries it can be valid any more.
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from secureproto.clock import seconds
 from secureproto.errors import SecureProtoError
-from secureproto_server import clock_guard, losses, phases
+from secureproto_server import losses, phases
 from secureproto_server.phases import Phase
 from secureproto_server.services import Services
 from secureproto_server.storage.records import (
@@ -35,7 +35,6 @@ def sweep(services: Services) -> None:
         now = seconds(services.clock)
         with services.publishing:  # a body whose row is about to be written is not an orphan
             with services.store.transaction("sweep") as tx:
-                clock_guard.keep_mark(tx, now)
                 _expire(tx, now)
                 _forget_old_heads(tx)
                 keep = _named(tx)

@@ -320,7 +320,6 @@ class Peer:
             policy_digest=self.digest,
             recipient_key=PublicKey.of(self.hpke.public_key()).key_id,
             plaintext_length=upload_schema(self.schema).plaintext_length,
-            max_update_norm="",
             quorum=1,
             invited=1,
         )

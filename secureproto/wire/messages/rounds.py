@@ -66,7 +66,6 @@ class Invitation(Message):
     policy_digest: Digest
     recipient_key: Digest
     plaintext_length: Count
-    max_update_norm: Line  # decimal text; empty: no bound
     quorum: Count
     invited: Count
 

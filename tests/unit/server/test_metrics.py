@@ -22,7 +22,7 @@ def value(text: bytes, series: str) -> float | None:
 
 @pytest.fixture
 def metrics() -> ServerMetrics:
-    return ServerMetrics(ManualClock(1000), revision="abc")
+    return ServerMetrics(ManualClock(1000))
 
 
 def everything(metrics: ServerMetrics) -> None:
