@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from secureproto.environment import require_known
@@ -46,6 +46,13 @@ def _proxy_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
         raise ValueError("must be http://host:port or https://host:port, without user and password")
     return url
+
+
+def _yes_or_no(value: object) -> object:
+    """Consent is not guessed: true or false, also as the text that an environment variable holds."""
+    if not isinstance(value, bool) and value not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return value
 
 
 class _Section(BaseModel):
@@ -66,7 +73,7 @@ class StudySettings(_Section):
     `allowed_factories`: the `package.module:factory` names whose code may run here, of models and of data sources.
     """
 
-    accept: bool = False
+    accept: Annotated[bool, BeforeValidator(_yes_or_no)] = False
     digest: Digest | None = None
     allowed_factories: tuple[str, ...] = ()
     data: DataSettings | None = None
@@ -180,7 +187,8 @@ def _explained(error: ValidationError, path: Path, values: Mapping[str, Any]) ->
         tables = ", ".join(sorted(Settings.model_fields))
         hint = f"at the top there are: {tables}" if len(parts) == 1 else "its keys: README, Settings of a site"
         return Misconfigured(f"{where}: unknown key", hint=hint)
-    return Misconfigured(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"[:300])
+    told = first["msg"].removeprefix("Value error, ")
+    return Misconfigured(f"{where}: {told[:1].lower()}{told[1:]}"[:300])
 
 
 def _key(location: tuple[int | str, ...], values: Mapping[str, Any]) -> list[str]:

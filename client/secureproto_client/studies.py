@@ -75,7 +75,7 @@ def accept(study: Study, signed: bytes, *, paths: SitePaths, settings: Settings,
         raise PolicyDenied(
             f"study {study.name} is not accepted at this site",
             reasons=("study_not_accepted",),
-            hint=f"read it; then set [studies.{study.name}] accept = true in client.toml",
+            hint=f"read it; then set [studies.{study.name}] accept = true in client.toml and start the client again",
         )
     if said.digest is not None and said.digest != study.descriptor.study_digest:
         raise PolicyDenied(

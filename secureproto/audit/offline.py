@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secureproto.audit import export
-from secureproto.audit.checkpoint import MAX_NOTE_BYTES
+from secureproto.audit.checkpoint import MAX_NOTE_BYTES, parse_note
+from secureproto.audit.export import LogBroken, SignedCheckpoint
 from secureproto.audit.trust import LogTrust, read_root
 from secureproto.audit.verify import Report, verify_records
 from secureproto.clock import utc_text
-from secureproto.errors import IntegrityBroken
+from secureproto.errors import IntegrityBroken, Misconfigured
 from secureproto.wire.limits import LIMITS
 
 
@@ -17,9 +18,10 @@ def inspect_file(log: Path, root: Path, checkpoints: Sequence[Path] = ()) -> tup
 
     Raises:
         IntegrityBroken: something does not hold (LogBroken where it is the log itself).
+        Misconfigured: a file is not of the kind that was asked for.
     """
     trust = read_root(_read(root, LIMITS.root_document))
-    kept = [_text(path) for path in checkpoints]
+    kept = [_kept(path) for path in checkpoints]
     with log.open("rb") as file:
         records = export.read(file)
         return trust, verify_records(records, origin=trust.origin, keys=trust.keys, witnessed=kept)
@@ -43,11 +45,36 @@ def _when(time: int) -> str | None:
     return utc_text(time) if time >= 0 else None
 
 
-def _text(path: Path) -> str:
+def _kept(path: Path) -> str:
+    """The checkpoint in a file: a bare note, or the last one of an earlier export."""
+    with path.open("rb") as file:
+        if file.read(1) == b"{":
+            return _last_of_export(path)
+    data = _read(path, MAX_NOTE_BYTES)
     try:
-        return _read(path, MAX_NOTE_BYTES).decode()
-    except UnicodeDecodeError:
-        raise IntegrityBroken(f"{path} is not a checkpoint: not text") from None
+        parse_note(data.decode())
+        return data.decode()
+    except (UnicodeDecodeError, IntegrityBroken):
+        raise _unsuitable(path) from None
+
+
+def _last_of_export(path: Path) -> str:
+    text = ""
+    try:
+        with path.open("rb") as file:
+            for record in export.read(file):
+                text = record.text if isinstance(record, SignedCheckpoint) else text
+    except LogBroken:
+        text = ""
+    if not text:
+        raise _unsuitable(path)
+    return text
+
+
+def _unsuitable(path: Path) -> Misconfigured:
+    return Misconfigured(
+        f"{path} holds no checkpoint", hint="give an earlier export of the log, or a checkpoint's own text"
+    )
 
 
 def _read(path: Path, limit: int) -> bytes:
@@ -55,5 +82,5 @@ def _read(path: Path, limit: int) -> bytes:
     with path.open("rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise IntegrityBroken(f"{path} is over {limit} bytes: not the file that was asked for")
+        raise Misconfigured(f"{path} is over {limit} bytes: not the file that was asked for")
     return data

@@ -17,7 +17,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "checkpoints",
     multiple=True,
     type=FILE,
-    help="Checkpoint that you kept: the log must extend it. Finds a cut-off end and a fork. Repeatable.",
+    help="What you kept: an earlier export or a checkpoint. The log must extend it: finds a cut-off end and a fork.",
 )
 @output_option
 def verify(log: Path, root: Path, checkpoints: tuple[Path, ...], output: Form) -> None:

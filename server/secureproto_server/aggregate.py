@@ -11,6 +11,7 @@ Invariants: killed anywhere, the same steps run again from the first that is not
 make the same numbers (sums are in the order of names); nothing is visible before step 6, nothing is lost after 5.
 """
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from secureproto.aggregation.layout import F64, FlatLayout
 from secureproto.aggregation.prototypes import GlobalPrototypes
 from secureproto.aggregation.round import RoundAccumulator, RoundResult
-from secureproto.aggregation.stopping import decide
+from secureproto.aggregation.stopping import StopReason, decide
 from secureproto.audit.entries import Event
 from secureproto.audit.vocabulary import Action, Detail, Result, Role
 from secureproto.errors import Rejected
@@ -41,6 +42,8 @@ from secureproto_server.storage.records import (
     StudyState,
     Upload,
 )
+
+LOG = logging.getLogger("secureproto.server.aggregate")
 
 
 @dataclass(frozen=True)
@@ -91,13 +94,13 @@ def run(services: Services, study: str, number: int) -> Phase:
 
 def complete(services: Services, study: str, number: int) -> Phase:
     """Step 6."""
-    done = _is_over(services, study)
+    why = _stops(services, study)
     with services.store.transaction("publish version") as tx:
         now = rounds.standing(tx, study, number)
         phases.require_move(now.phase, Phase.COMPLETED)
         row = studies.require(tx, study)
         published = releases.require_published(tx, study, row.version + 1)
-        state = StudyState.COMPLETED if done and row.state is StudyState.OPEN else row.state
+        state = StudyState.COMPLETED if why and row.state is StudyState.OPEN else row.state
         wanted = row.rounds_wanted if state is StudyState.OPEN else 0
         tx.put(replace(row, version=published.version, state=state, rounds_wanted=wanted))
         rounds.end(services, tx, now, Phase.COMPLETED, None)
@@ -109,9 +112,12 @@ def complete(services: Services, study: str, number: int) -> Phase:
             object_digest=published.digest,
             study=study,
             round=number,
+            reason=str(why) if why else "",
             details={Detail.MODEL_VERSION: published.version, Detail.UPLOADS: now.tally.submitted},
         )
         services.log.append(tx, event)
+    if why:
+        LOG.info("study is over: study=%s version=%d why=%s", study, published.version, why)
     services.tell_sites()
     return Phase.COMPLETED
 
@@ -225,13 +231,13 @@ def _write(services: Services, work: Work, shared: Published, heads: list[Head],
     return Phase.PUBLISH
 
 
-def _is_over(services: Services, study: str) -> bool:
-    """Whether the version about to be published is the study's last (METHOD, A round, step 6)."""
+def _stops(services: Services, study: str) -> StopReason | None:
+    """Why the version about to be published is the study's last, if it is (METHOD, A round, step 6)."""
     with services.store.transaction("read study") as tx:
         row = studies.require(tx, study)
     history = losses.read(services, study, row.version + 1)
     rule = studies.PLANS.of(row).stopping
-    return decide(rule, rounds_completed=row.version + 1, losses=history) is not None
+    return decide(rule, rounds_completed=row.version + 1, losses=history)
 
 
 def _drop(services: Services, study: str, number: int, spoilt: Spoilt) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from secureproto.cli.output import say
 from secureproto.clock import utc_text
-from secureproto.errors import Unavailable
+from secureproto.errors import Partial, Unavailable
 from secureproto_server.desk import Desk
 
 POLL_SECONDS = 0.5
@@ -71,6 +71,7 @@ def until_idle(desk: Desk, study: str, *, first: int | None, timeout: float) -> 
             told[following] = _end_of(_asked(desk, study, following, end=end))
             following += 1
         if last["ended"] and last["rounds_wanted"] == 0:
+            _tell_if_over(desk, study)
             return [told[number] for number in sorted(told)]
         if desk.clock.monotonic() > end:
             raise Unavailable(
@@ -79,9 +80,23 @@ def until_idle(desk: Desk, study: str, *, first: int | None, timeout: float) -> 
         desk.pause(POLL_SECONDS)
 
 
+def _tell_if_over(desk: Desk, study: str) -> None:
+    record = desk.get(f"studies/{study}", meaning="look at a study")
+    if record["state"] != "open":
+        say(f"study {study} is {record['state']} with version {record['version']}: no further round follows")
+
+
+def demand_completed(ends: list[Record]) -> None:
+    """Raises Partial when one of these rounds did not complete."""
+    missed = [end for end in ends if end["outcome"] != "completed"]
+    if missed:
+        told = ", ".join(f"round {end['round']} {end['outcome']}" for end in missed)
+        raise Partial(f"{len(missed)} of {len(ends)} rounds did not complete: {told}", hint="see round status")
+
+
 def _end_of(record: Record) -> Record:
     answered, quorum = len(record["submitted"]), record["quorum"]
-    say(f"round {record['round']}: {record['phase']}, {answered} of {quorum} needed answered")
+    say(f"round {record['round']}: {record['phase']}, {answered} answered, {quorum} needed")
     return {
         "round": record["round"],
         "outcome": record["phase"],

@@ -19,6 +19,38 @@ def killed_started_and_answered(fed: Federation, study: SimStudy) -> None:
     fed.until(lambda: fed.sites["alpha"].poll().invitations)
     fed.kill()
     fed.start()
+    answered_by_both(fed, study)
+
+
+def test_rounds_that_did_not_complete_are_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with federation(tmp_path) as fed:
+        monkeypatch.setenv("SECUREPROTO_OPERATOR_ADMIN_URL", f"https://127.0.0.1:{fed.ports['admin']}")
+        for name in ("alpha", "beta"):
+            fed.enrol(name)
+        study = fed.create_study(SimStudy(quorum=2, total=1))
+        desk = ["--operator", str(fed.directory / "operator"), "-o", "json"]
+        opened = threading.Thread(target=abort_when_open, args=(fed,))
+        opened.start()
+        assert run(["round", "open", "small", "--wait", "--timeout", "60", *desk]) == 8
+        opened.join()
+        assert "1 of 1 rounds did not complete: round 0 aborted" in capsys.readouterr().err
+        both = threading.Thread(target=answered_by_both, args=(fed, study))
+        both.start()
+        assert run(["round", "open", "small", "--wait", "--timeout", "60", *desk]) == 0
+        both.join()
+        assert "study small is completed with version 1" in capsys.readouterr().err
+        assert [entry["reason"] for entry in fed.audit() if entry["action"] == "model_released"] == ["agreed_rounds"]
+
+
+def abort_when_open(fed: Federation) -> None:
+    fed.until(lambda: fed.sites["alpha"].poll().invitations)
+    fed.desk.post("studies/small/rounds/0/abort", {"reason": "test"}, meaning="abort")
+
+
+def answered_by_both(fed: Federation, study: SimStudy) -> None:
+    fed.until(lambda: fed.sites["alpha"].poll().invitations)
     for seed, name in enumerate(("alpha", "beta")):
         answer(fed.sites[name], study, seed)
 

@@ -37,7 +37,9 @@ def open_(study: str, rounds: int, wait: bool, timeout: float, operator: Path, c
     if not wait:
         emit(opened, output)
         return
-    emit(watching.until_idle(desk, study, first=opened["round"], timeout=timeout), output)
+    ends = watching.until_idle(desk, study, first=opened["round"], timeout=timeout)
+    emit(ends, output)
+    watching.demand_completed(ends)
 
 
 @click.command()
@@ -57,7 +59,9 @@ def status(study: str, number: int | None, operator: Path, credentials: Path | N
 @output_option
 def watch(study: str, timeout: float, operator: Path, credentials: Path | None, output: Form) -> None:
     """Follow the rounds of STUDY until none is wanted any more; then list their ends."""
-    emit(watching.until_idle(open_desk(operator, credentials), study, first=None, timeout=timeout), output)
+    ends = watching.until_idle(open_desk(operator, credentials), study, first=None, timeout=timeout)
+    emit(ends, output)
+    watching.demand_completed(ends)
 
 
 @click.command()

@@ -33,6 +33,8 @@ def invite(site: str, out: Path, hours: int, operator: Path, credentials: Path |
         emit({"would_invite": site, "hours": hours, "out": str(out)}, output)
         return
     token = invitations.invite(desk, site=site, hours=hours, out=out)
+    if site in (entry.site for entry in desk.refresh_root().sites):
+        say(f"{site} is enrolled already: approving this replaces its keys")
     say(f"the invitation is in {out} (mode 0600): whoever has it can ask to be {site}")
     emit({"site": site, "expires": utc_text(token.expires), "root_digest": token.root_digest}, output)
 

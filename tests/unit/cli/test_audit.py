@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from secureproto.audit.export import LogBroken, lines
 from secureproto.cli.audit import verify
-from secureproto.errors import IntegrityBroken
+from secureproto.errors import IntegrityBroken, Misconfigured
 from secureproto.wire.limits import LIMITS
 from support.audit_logs import (
     OPERATOR,
@@ -41,6 +41,12 @@ def broken(result: Result) -> IntegrityBroken:
     assert isinstance(result.exception, IntegrityBroken)
     assert result.exception.exit_code == 6
     return result.exception
+
+
+def unsuitable(result: Result) -> str:
+    assert isinstance(result.exception, Misconfigured)
+    assert result.exception.exit_code == 2
+    return result.exception.message
 
 
 def test_json(files: Path) -> None:
@@ -85,8 +91,8 @@ def test_another_root(files: Path) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"\xff", root_document(signed_by=SERVER), root_document()[:-2], b"x" * (LIMITS.root_document + 1)],
-    ids=["empty", "no_envelope", "not_text", "by_a_stranger", "truncated", "too_long"],
+    [b"", b"{}", b"\xff", root_document(signed_by=SERVER), root_document()[:-2]],
+    ids=["empty", "no_envelope", "not_text", "by_a_stranger", "truncated"],
 )
 def test_what_is_no_root_document(files: Path, data: bytes) -> None:
     (files / "root.json").write_bytes(data)
@@ -95,14 +101,26 @@ def test_what_is_no_root_document(files: Path, data: bytes) -> None:
 
 def test_a_file_that_is_too_long_is_not_read_whole(files: Path) -> None:
     (files / "root.json").write_bytes(b"x" * (LIMITS.root_document + 1))
-    assert f"root.json is over {LIMITS.root_document} bytes" in broken(run(files)).message
+    assert f"root.json is over {LIMITS.root_document} bytes" in unsuitable(run(files))
     (files / "root.json").write_bytes(b"x" * LIMITS.root_document)
     assert "root document: " in broken(run(files)).message
 
 
-def test_what_is_no_checkpoint(files: Path) -> None:
-    (files / "kept.txt").write_bytes(b"\xff")
-    assert "not text" in broken(run(files, "--checkpoint", str(files / "kept.txt"))).message
+def test_an_earlier_export_serves_as_what_was_kept(files: Path) -> None:
+    (files / "earlier.jsonl").write_bytes((files / "log.jsonl").read_bytes())
+    assert json.loads(run(files, "-o", "json", "--checkpoint", str(files / "earlier.jsonl")).stdout)["witnessed"] == 1
+    (files / "log.jsonl").write_bytes(b"".join(lines(RECORDS[:5])))
+    assert "entry 4: missing" in broken(run(files, "--checkpoint", str(files / "earlier.jsonl"))).message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"words\n", b"{}\n", b"".join(lines(RECORDS))[:-3], b"x" * 100_000],
+    ids=["empty", "not_text", "words", "no_log", "half_a_log", "too_long"],
+)
+def test_what_is_no_checkpoint_is_the_readers_mistake_and_no_alarm(files: Path, data: bytes) -> None:
+    (files / "kept.txt").write_bytes(data)
+    assert "kept.txt" in unsuitable(run(files, "--checkpoint", str(files / "kept.txt")))
 
 
 def test_an_empty_file(files: Path) -> None:
