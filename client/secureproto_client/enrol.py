@@ -143,14 +143,18 @@ def fetch_root(link: Link, version: int) -> bytes:
     return link.ask(lambda transport: demand(transport.get(f"/v1/roots/{version}"), 200))
 
 
-def enrol(enrolling: Enrolling, *, wait: bool, sleep: Callable[[float], None]) -> None:
-    """Steps 3 to 7.
+def enrol(
+    enrolling: Enrolling, *, wait: bool, sleep: Callable[[float], None], pending: Callable[[], None] = lambda: None
+) -> None:
+    """Steps 3 to 7. `pending` is called once when a person has yet to decide: what they must compare is shown then.
 
     Raises:
         ApprovalNeeded: nobody has decided yet, and `wait` is off.
         Rejected: refused, or denied by a person.
     """
     reply = ask(enrolling)
+    if reply.state == "pending":
+        pending()
     while reply.state == "pending" and wait:
         sleep(ASK_AGAIN)
         reply = ask(enrolling)

@@ -76,12 +76,14 @@ def enroll(
         link = over_https(me.file, said, trust, certificate=None, sleep=time.sleep, tries=PATIENCE_OF_A_PERSON)
         enrolling = Enrolling(paths, token, me, link, SystemClock())
         say(f"site {me.site} of {me.federation}, server {me.file.server}")
-        say(f"root digest: {token.root_digest}")
-        say(f"fingerprint: {enrol.request(enrolling).fingerprint()}")
-        if not paths.certificate.exists():
+
+        def pending() -> None:
+            say(f"root digest: {token.root_digest}")
+            say(f"fingerprint: {enrol.request(enrolling).fingerprint()}")
             say("by telephone: check the root digest with the operator, and read them the fingerprint of your keys")
+
         try:
-            enrol.enrol(enrolling, wait=wait, sleep=time.sleep)
+            enrol.enrol(enrolling, wait=wait, sleep=time.sleep, pending=pending)
         finally:
             link.close()
     say(f"enrolled: now complete {paths.settings}, then: secureproto client run {paths.root}")

@@ -77,6 +77,13 @@ def test_what_it_tells_to_type_works_without_the_server(shown: Any, out: Path, c
     assert len(capsys.readouterr().out.splitlines()) == shown["predicted"]["cleveland"] + 1 > 300
 
 
+def test_what_is_compared_by_telephone_is_shown_until_it_is_decided(shown: Any, out: Path) -> None:
+    for hospital in HOSPITALS:
+        log = (out / "logs" / f"{hospital}.log").read_text()
+        # enrolled in two runs: before the approval and after it
+        assert (log.count("$ secureproto client enroll"), log.count("\nfingerprint: ")) == (2, 1)
+
+
 def test_no_process_is_left_and_no_plaintext_is_on_the_servers_disk(shown: Any, out: Path) -> None:
     import psutil
 
