@@ -11,7 +11,14 @@ from secureproto_client.paths import SitePaths
 
 @click.command()
 @click.option("--input", "records", type=click.Path(path_type=Path), required=True, help="CSV, image, or folder.")
-@click.option("-o", "--output", type=click.Choice(["csv", "json"]), default="csv", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["csv", "json"]),
+    default="csv",
+    show_default=True,
+    help="Form of what goes to stdout.",
+)
 @click.option("--model", default=None, help="Another model than the one in use, as in `client model list`.")
 @study_option
 @site_argument
