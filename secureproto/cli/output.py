@@ -15,6 +15,8 @@ Row = Mapping[str, object]
 F = TypeVar("F", bound=Callable[..., object])
 
 PIPE_WIDTH = 240
+# what a row is about stands first and is never folded; answers of the server come with their keys in order of name
+LEADING = ("sequence", "time", "study", "site", "round", "model", "version", "what")
 
 
 def output_option(function: F) -> F:
@@ -65,10 +67,11 @@ def _table(rows: list[Row]) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
+    columns = sorted(rows[0], key=lambda name: LEADING.index(name) if name in LEADING else len(LEADING))
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in LEADING)
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(_text(row.get(column)) for column in columns))
     # A pipe has no width: whole lines are wanted there, not lines folded at 80.
     console = Console(file=sys.stdout) if sys.stdout.isatty() else Console(file=sys.stdout, width=PIPE_WIDTH)
     console.print(table)

@@ -79,5 +79,7 @@ def test_rows_are_printed_in_each_form(capsys: pytest.CaptureFixture[str]) -> No
     table = capsys.readouterr().out
     assert "0.500" in table
     assert "-" in table
+    emit([{"digest": "d" * 64, "state": "open", "study": "heart", "version": 2}], "table")
+    assert capsys.readouterr().out.split()[:4] == ["study", "version", "digest", "state"]
     emit({"a": [1, 2]}, "table")
     assert capsys.readouterr().out == "a  1, 2\n"
