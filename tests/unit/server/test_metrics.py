@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +166,24 @@ def test_promtool_accepts_the_exposition(metrics: ServerMetrics) -> None:
         [promtool, "check", "metrics"], input=metrics.exposition(), capture_output=True, check=False
     )
     assert (check.returncode, check.stdout, check.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        ('{"url": "https://x", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}}', "0123abc"),
+        ('{"url": "file:///x", "dir_info": {"editable": true}}', "unknown"),
+        ('{"vcs_info": {"commit_id": "a\\nb"}}', "unknown"),
+        ("[]", "unknown"),
+        ("not json", "unknown"),
+    ],
+)
+def test_the_revision_is_what_the_installer_recorded(
+    recorded: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "secureproto-9.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: secureproto\nVersion: 9\n")
+    (installed / "direct_url.json").write_text(recorded)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert f'revision="{told}"'.encode() in ServerMetrics(ManualClock(1000)).exposition()

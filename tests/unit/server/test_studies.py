@@ -3,13 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from secureproto.crypto.envelope import sign
+from secureproto.crypto.envelope import sign, sign_threshold
 from secureproto.crypto.keys import FileSigner
 from secureproto.crypto.sealing import sealed_length
 from secureproto.errors import Conflict, Misconfigured, NotFound, Rejected
 from secureproto.wire import base64url, layouts
-from secureproto.wire.messages import StudyDescriptor, TensorEntry
+from secureproto.wire.messages import Person, StudyDescriptor, TensorEntry
+from secureproto.wire.reasons import Reason
 from secureproto_server import creation, studies, views
+from secureproto_server.storage.records import Root
 from support.parts import NAME, Parts, parts_in
 from support.sim_site import Keys
 from support.sim_study import SimStudy
@@ -95,3 +97,17 @@ def test_the_same_study_again_changes_nothing_and_another_is_refused(parts: Part
 def _model(descriptor: StudyDescriptor, **changes: object) -> dict[str, object]:
     model = descriptor.model.model_copy(update=changes)
     return {"model": model, "schema_digest": model.digest()}
+
+
+def test_only_an_operators_signature_makes_a_study(parts: Parts) -> None:
+    """As the sites demand: one that an officer signed would be created, and then refused by everybody."""
+    officer = FileSigner(Keys.make().signing)
+    person = Person(name="olga", organisation="x", role="privacy_officer", key=officer.public.b64)
+    before = parts.root
+    after = before.model_copy(update={"version": before.version + 1, "people": (*before.people, person)})
+    with parts.services.store.transaction("two people") as tx:
+        tx.insert(Root(after.version, after.digest(), sign_threshold(after, parts.operator)))
+    with pytest.raises(Rejected) as caught:
+        creation.create(parts.services, parts.person, body(parts, STUDY.descriptor(NAME), officer))
+    assert caught.value.reason is Reason.UNKNOWN_KEY
+    creation.create(parts.services, parts.person, body(parts, STUDY.descriptor(NAME)))

@@ -72,6 +72,8 @@ def test_an_upload_that_somebody_else_signed(parts: Parts, blobs: MemoryBlobs, t
         tx.put(replace(row, manifest=sign_manifest(sealer, STRANGER).encode()))
     blobs.blobs[row.blob] = body
     assert outcome(parts) == (Phase.COMPLETED, {"alpha": "bad_signature"})
+    counted = b'secureproto_upload_rejections_total{reason="bad_signature",site="alpha"} 1.0\n'
+    assert counted in parts.services.metrics.exposition()
 
 
 def test_another_body_under_the_content_key_that_the_site_chose(
