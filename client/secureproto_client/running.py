@@ -17,7 +17,7 @@ from secureproto_client.opening import open_site
 from secureproto_client.paths import SitePaths
 from secureproto_client.rehearse import rehearse
 from secureproto_client.site import Site
-from secureproto_client.stopping import Stopped, only_client, stop_on_signals
+from secureproto_client.stopping import Stopped, in_good_order, only_client
 
 PATIENCE_OF_A_PERSON = 3  # tries, when somebody waits at the terminal
 
@@ -30,6 +30,10 @@ def run(paths: SitePaths, *, once: bool = False, until_complete: bool = False) -
     Raises:
         SecureProtoError: what a person must look at. SIGTERM is none: it ends in good order.
     """
+    in_good_order(lambda: _run(paths, once=once, until_complete=until_complete))
+
+
+def _run(paths: SitePaths, *, once: bool, until_complete: bool) -> None:
     with _working(paths, tries=PATIENCE_OF_A_PERSON if once else None) as site:
         agent = Agent(site, time.sleep)
         try:
@@ -40,6 +44,7 @@ def run(paths: SitePaths, *, once: bool = False, until_complete: bool = False) -
                 agent.run(until_complete=until_complete)
         except Stopped:
             log.info("stopped; what was begun is taken up by the next run")
+            raise
 
 
 def rehearse_all(paths: SitePaths) -> list[dict[str, object]]:
@@ -48,6 +53,10 @@ def rehearse_all(paths: SitePaths) -> list[dict[str, object]]:
     Raises:
         NotFound: there is none yet.
     """
+    return in_good_order(lambda: _rehearse_all(paths)) or []
+
+
+def _rehearse_all(paths: SitePaths) -> list[dict[str, object]]:
     with _working(paths, tries=PATIENCE_OF_A_PERSON) as site:
         Agent(site, time.sleep).prepare()
         pins = [pin for pin in site.facts.pins() if site.settings.study(pin.study).takes(pin.study_digest)]
@@ -92,7 +101,6 @@ def enroll(
 @contextmanager
 def _working(paths: SitePaths, *, tries: int | None) -> Iterator[Site]:
     said = settings.load(paths.settings)
-    stop_on_signals()
     paths.make()
     with (
         only_client(paths),

@@ -7,21 +7,36 @@ exception out of whatever runs, be it a long poll or a training of hours.
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 from secureproto.errors import Conflict, NotFound
 from secureproto_client.durable import replace
 from secureproto_client.paths import SitePaths
+
+T = TypeVar("T")
 
 
 class Stopped(BaseException):
     """Somebody asked the client to end. Not an Exception: nothing that handles failures may take it for one."""
 
 
-def stop_on_signals() -> None:
+def in_good_order(work: Callable[[], T]) -> T | None:
+    """The result of `work`; None when SIGTERM ended it, wherever it was, from its first step to its last."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        _stop_on_signals()
+        return work()
+    except Stopped:
+        return None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop_on_signals() -> None:
     """From now on SIGTERM raises `Stopped` in the main thread."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -45,8 +60,8 @@ def only_client(paths: SitePaths) -> Iterator[None]:
             raise Conflict(
                 f"another client runs in {paths.root}", hint="secureproto client stop, or see `client status`"
             ) from None
-        replace(paths.pid, f"{os.getpid()}\n".encode())
         try:
+            replace(paths.pid, f"{os.getpid()}\n".encode())
             yield
         finally:
             paths.pid.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def test_two_sites_from_invitation_to_prediction(tmp_path: Path) -> None:
         assert all(abs(float(row["p_no"]) + float(row["p_yes"]) - 1) < 1e-5 for row in rows)
         listed = site.run("client", "model", "list", "--site-dir", str(site.root), "-o", "json")
         assert [row["model"] for row in json.loads(listed.out)] == ["0", "1", "2", "2-local"]
+
+
+def test_a_stop_at_any_moment_of_the_start_is_in_good_order(tmp_path: Path) -> None:
+    with federation(tmp_path) as fed:
+        site = ClientSite(fed, "cleveland")
+        site.prepare()
+        site.enrol()
+        for delay in (0.0, 0.005, 0.02, 0.05, 0.1, 0.3):
+            process = site.popen("client", "run", str(site.root))
+            until(site.paths.pid.exists)
+            time.sleep(delay)
+            done = terminate(process)
+            assert (done.code, "Traceback" in done.err) == (0, False), done.err
+            assert not site.paths.pid.exists()
 
 
 def test_a_running_client_ends_in_good_order(tmp_path: Path) -> None:
