@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from secureproto.errors import Misconfigured
+from secureproto_client import choices
 from secureproto_client.export import export
-from secureproto_client.models import LOCAL, ModelStore
+from secureproto_client.models import ModelStore, is_private
 from secureproto_client.paths import SitePaths
 from secureproto_client.pointer import Pointer
 from secureproto_client.predict import study_of
@@ -16,11 +17,20 @@ def pointer_of(paths: SitePaths, study: str | None) -> Pointer:
     return Pointer(_store(paths, study))
 
 
+def follow(paths: SitePaths, study: str | None) -> str:
+    """Let go of a person's choice: what the site chose of the newest version is in use again, else the newest model.
+
+    Raises as `pointer_of`; NotFound when there is no model.
+    """
+    store = _store(paths, study)
+    return Pointer(store).follow(choices.of_newest(paths.choices, store))
+
+
 def export_model(paths: SitePaths, name: str, target: Path, *, study: str | None) -> bool:
     """Export a model; says whether it is private. Raises as `export.export`."""
     store = _store(paths, study)
     export(store, study_of(paths, store.study), name, target)
-    return name.endswith(LOCAL)
+    return is_private(name)
 
 
 def _store(paths: SitePaths, study: str | None) -> ModelStore:

@@ -1,6 +1,6 @@
 """A model of the site as one safetensors file, for other programs.
 
-The file says of itself what it is: study, version, digests, and whether it is private. A `-local` model was trained
+The file says of itself what it is: study, version, digests, and whether it is private. A model made here was trained
 on this site's records alone, so it is marked `private`: whoever passes it on passes on what it tells of them.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from secureproto.errors import Conflict
 from secureproto_client.durable import replace
-from secureproto_client.models import ModelStore
+from secureproto_client.models import ModelStore, is_private
 from secureproto_client.studies import Study
 
 
@@ -30,7 +30,7 @@ def export(store: ModelStore, study: Study, name: str, target: Path) -> None:
         "study": study.name,
         "model": name,
         "origin": model.note.origin,
-        "private": str(model.note.origin == "local").lower(),
+        "private": str(is_private(name)).lower(),
         "protection": "unprotected",
         "study_digest": model.note.study_digest,
         "schema_digest": model.note.schema_digest,

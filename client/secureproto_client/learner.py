@@ -4,11 +4,13 @@ What an implementation owes: the records are read once; nothing that it computes
 and losses are the site's own. No torch here: verbs that do not compute must start quickly.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from secureproto.data.folds import Folding
 from secureproto.errors import Misconfigured
-from secureproto_client.models import Arrays, StoredModel
+from secureproto_client.models import Arrays, Origin, StoredModel
 
 Scored = dict[str, float | int | None]
 
@@ -22,6 +24,22 @@ class Trained:
     """The outcome of local training. `update` is in the upload's layout; `shared` and `head` in a version's."""
 
     update: Arrays
+    shared: Arrays
+    head: Arrays
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a site is to use of a version, in the layout of a version. All of it is the site's own.
+
+    `losses`: mean log loss by candidate, on `judged` training records of `classes` classes; each record judged models
+    that were fitted without it.
+    """
+
+    origin: Origin
+    losses: Mapping[str, float]
+    judged: int
+    classes: int
     shared: Arrays
     head: Arrays
 
@@ -49,6 +67,11 @@ class Learner(Protocol):
 
     def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
         """Train on after the study's last version: for `epochs`, or for as long as in a round. Raises as `train`."""
+        ...
+
+    def choose(self, base: StoredModel, epochs: int | None, folding: Folding) -> Chosen:
+        """Choose among the version as received, an own head, their blend, and what `fine_tune` makes of it (not with
+        0 epochs), by the training records alone. Raises as `train`."""
         ...
 
     def count(self) -> Counts:

@@ -1,9 +1,9 @@
-"""The models a site holds: each version as received and, where it was trained on, `<version>-local`.
+"""The models of a site: each version as received, and what was made of it here: `<version>-local`, `-own`, `-blend`.
 
     models/<study>/<version>/{shared.tensors, head.tensors, model.json}      e.g. 30/ and 30-local/
 
 Invariants: a version's directory appears whole or not at all and never changes afterwards; tensors are in the
-protocol's own layout, whose digests stand in `model.json` and are checked at every load. A `-local` model was
+protocol's own layout, whose digests stand in `model.json` and are checked at every load. What is not as received was
 trained on this site's records alone and is private to it: it may tell of them.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from numpy.typing import NDArray
 
@@ -26,14 +26,15 @@ from secureproto.wire.tensors import TensorSchema, encode, read_all
 from secureproto_client.durable import make_directory, replace, sync_directory
 
 Arrays = Mapping[str, NDArray[Any]]
-Origin = Literal["received", "local"]
-LOCAL = "-local"
+Origin = Literal["received", "blend", "own", "local"]  # of one version in this order
+RECEIVED, *MADE_HERE = get_args(Origin)
 SHARED, HEAD, NOTE = "shared.tensors", "head.tensors", "model.json"
-_NAME = re.compile(r"(0|[1-9][0-9]{0,12})(-local)?\Z")
+_NAME = re.compile(rf"(0|[1-9][0-9]{{0,12}})(-({'|'.join(MADE_HERE)}))?\Z")
 
 
 class ModelNote(Message):
-    """What a stored model is. `origin`: as received, or trained on here afterwards."""
+    """What a stored model is. `origin`: as received; or made here: trained on (`local`), with a head trained here
+    (`own`), or halfway to that (`blend`)."""
 
     LABEL: ClassVar[str] = "secureproto/v1/stored-model"
     study: Name
@@ -47,7 +48,7 @@ class ModelNote(Message):
 
     @property
     def name(self) -> str:
-        """`<version>` or `<version>-local`."""
+        """`<version>`, or `<version>-<origin>` of one that was made here."""
         return model_name(self.version, self.origin)
 
 
@@ -77,7 +78,12 @@ class StoredModel:
 
 def model_name(version: int, origin: Origin) -> str:
     """A model's name in the store."""
-    return f"{version}{LOCAL if origin == 'local' else ''}"
+    return f"{version}" if origin == RECEIVED else f"{version}-{origin}"
+
+
+def is_private(name: str) -> bool:
+    """Whether the model of that name was made here, and so may tell of this site's records."""
+    return "-" in name
 
 
 class ModelStore:
@@ -92,7 +98,7 @@ class ModelStore:
         return (self._path(name) / NOTE).exists()
 
     def names(self) -> list[str]:
-        """Every model, by version, as received before `-local`."""
+        """Every model, by version, as received before those made here."""
         if not self.directory.is_dir():
             return []
         found = [path.name for path in self.directory.iterdir() if _NAME.match(path.name)]
@@ -191,5 +197,6 @@ def _read(path: Path, schema: TensorSchema, digest: str) -> Arrays:
         raise IntegrityBroken(f"{path}: {error.message}") from None
 
 
-def _order(name: str) -> tuple[int, bool]:
-    return int(name.removesuffix(LOCAL)), name.endswith(LOCAL)
+def _order(name: str) -> tuple[int, int]:
+    version, _, origin = name.partition("-")
+    return int(version), get_args(Origin).index(origin or RECEIVED)

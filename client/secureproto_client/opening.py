@@ -18,10 +18,12 @@ from secureproto_client.link import Link, over_https
 from secureproto_client.paths import SitePaths
 from secureproto_client.settings import Settings
 from secureproto_client.site import Site
+from secureproto_client.stopping import only_client
 from secureproto_client.studies import Study
 from secureproto_client.times import Times
 
 if TYPE_CHECKING:
+    from secureproto.data.source import Loaded
     from secureproto_client.training import TorchLearner
 
 
@@ -63,21 +65,39 @@ def open_site(
 def learner_of(paths: SitePaths, said: Settings, study: Study, *, site: str) -> "TorchLearner":
     """The site's computing for a study, by its settings. The records are read when they are first needed."""
     # here: torch takes seconds to load, and only these verbs compute
-    from secureproto_client.data.factory import open_source
-    from secureproto_client.data.holdout import read_or_make_key
     from secureproto_client.training import TorchLearner
 
-    allowed = said.study(study.name).allowed_factories
     return TorchLearner(
         study.file,
         study.descriptor.model,
-        lambda file: open_source(
-            said.data_for(study.name), key=read_or_make_key(paths.state / "hold-out.key"), allowed_factories=allowed
-        ).load(file),
+        lambda _: _read(paths, said, study),
         site=site,
-        allowed_factories=allowed,
+        allowed_factories=said.study(study.name).allowed_factories,
         threads=said.training.threads,
     )
+
+
+def load_records(paths: SitePaths, said: Settings, study: Study) -> "Loaded":
+    """The site's records for a study, beside a running client or without one.
+
+    Raises:
+        Misconfigured: they cannot be read, or do not fit the study.
+        Conflict: the site has no hold-out key yet, and a client runs that may be making it.
+    """
+    if paths.hold_out_key.exists():
+        return _read(paths, said, study)
+    with only_client(paths):
+        return _read(paths, said, study)
+
+
+def _read(paths: SitePaths, said: Settings, study: Study) -> "Loaded":
+    """The caller holds the lock of the site's state, or the hold-out key is there."""
+    from secureproto.data.factory import open_source
+    from secureproto_client.holdout_key import read_or_make_key
+
+    allowed = said.study(study.name).allowed_factories
+    key = read_or_make_key(paths.hold_out_key)
+    return open_source(said.data_for(study.name), key=key, allowed_factories=allowed).load(study.file)
 
 
 def _renew_if_due(paths: SitePaths, me: Identity, link: Link, clock: Clock) -> None:

@@ -6,7 +6,7 @@ DIR/
   tls.key signing.key hpke.key     the site's private keys, encrypted; they never leave this host
   tls.pem            certificate chain, renewed by itself
   root.json          the root document in force, as signed
-  state/             journal.db, lock, client.pid, client.log, scores.json
+  state/             journal.db, lock, client.pid, client.log, scores.json, choices.json, hold-out.key
     roots/           every root document the site has seen, one file a version
     studies/         study descriptors as the operator signed them
     inbox/           releases being fetched
@@ -77,6 +77,14 @@ class SitePaths:
     @property
     def scores(self) -> Path:
         return self.state / "scores.json"
+
+    @property
+    def choices(self) -> Path:
+        return self.state / "choices.json"
+
+    @property
+    def hold_out_key(self) -> Path:
+        return self.state / "hold-out.key"
 
     @property
     def roots(self) -> Path:

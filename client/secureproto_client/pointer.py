@@ -57,13 +57,18 @@ class Pointer:
         self._store.note(name)
         self._point(self._readable(), name, held=True)
 
-    def follow(self) -> str:
-        """Let go of a person's choice: the newest model is in use again. Raises NotFound when there is none."""
+    def follow(self, chosen: str | None = None) -> str:
+        """Let go of a person's choice: `chosen` is in use again, without it the newest model.
+
+        Raises:
+            NotFound: there is none.
+        """
         names = self._store.names()
         if not names:
             raise NotFound(f"no model of {self._store.study} yet", hint="`client run` receives one")
-        self._point(self._readable(), names[-1], held=False)
-        return names[-1]
+        name = chosen if chosen in names else names[-1]
+        self._point(self._readable(), name, held=False)
+        return name
 
     def roll_back(self) -> str:
         """Go back to what was in use before, and hold it. Raises Conflict when there is nothing."""

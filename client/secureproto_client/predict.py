@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from secureproto.data.inputs import Inputs, read_inputs
+from secureproto.data.settings import CsvSettings
 from secureproto.errors import Misconfigured, NotFound
 from secureproto.study.schema import StudyFile
 from secureproto_client import settings, studies
-from secureproto_client.data.inputs import Inputs, read_inputs
-from secureproto_client.data.settings import CsvSettings
 from secureproto_client.database import Database
 from secureproto_client.facts import Facts
 from secureproto_client.identity import read_site_file

@@ -3,7 +3,7 @@
     credentials = "credentials"          # directory with the passphrase file `site`; else $CREDENTIALS_DIRECTORY
     log_level = "info"
 
-    [data]                               # where the records lie: see secureproto_client.data.settings
+    [data]                               # where the records lie: see secureproto.data.settings
     kind = "csv"
     path = "patients.csv"
 
@@ -13,6 +13,7 @@
 
     [training]
     threads = 1
+    validation = 0.2                     # the share of the training records that judges at a time; 0: no choice
 
     [proxy]
     url = "http://proxy.example:3128"
@@ -33,12 +34,13 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from secureproto.data.settings import DataSettings, below
 from secureproto.environment import require_known
 from secureproto.errors import Misconfigured
 from secureproto.wire.messages.base import Digest, Name
-from secureproto_client.data.settings import DataSettings, below
 
 PREFIX = "SECUREPROTO_CLIENT_"
+SMALLEST_SHARE = 0.05  # the candidates are fitted once for each share
 
 
 def _proxy_url(url: str) -> str:
@@ -53,6 +55,12 @@ def _yes_or_no(value: object) -> object:
     if not isinstance(value, bool) and value not in ("true", "false"):
         raise ValueError("must be true or false")
     return value
+
+
+def _share_or_none(share: float) -> float:
+    if share != 0 and not SMALLEST_SHARE <= share <= 0.5:
+        raise ValueError(f"must be 0, or from {SMALLEST_SHARE} to 0.5")
+    return share
 
 
 class _Section(BaseModel):
@@ -85,10 +93,17 @@ class StudySettings(_Section):
 
 class TrainingSettings(_Section):
     """`threads`: torch's, 1 because hospitals' hosts have other work. `fine_tune`: epochs of local training after
-    the last version; the study's own amount when it is not given; 0 for none."""
+    the last version; the study's own amount when it is not given; 0 for none.
+
+    `validation`: after the last version the site chooses what it uses (`secureproto.learning.choice`). So large a
+    share of its training records judges candidates that were fitted on the others, one share after the other, until
+    each record has judged. The rounds train on all of them, and uploads are the same with any value. 0: no choice,
+    what local training made is used.
+    """
 
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     fine_tune: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    validation: Annotated[float, AfterValidator(_share_or_none)] = 0.2
 
 
 class Settings(BaseSettings):

@@ -4,11 +4,11 @@ from collections import Counter
 
 from secureproto.clock import utc_text
 from secureproto.errors import NotFound, SecureProtoError
-from secureproto_client import certificates, identity, roots, scores, settings, studies
+from secureproto_client import certificates, choices, identity, roots, scores, settings, studies
 from secureproto_client.database import Database
 from secureproto_client.facts import Facts
 from secureproto_client.journal import OPEN, Journal
-from secureproto_client.models import ModelStore
+from secureproto_client.models import ModelStore, is_private
 from secureproto_client.paths import SitePaths
 from secureproto_client.pointer import Pointer
 from secureproto_client.polling import LAST_CONTACT
@@ -79,7 +79,7 @@ def model_rows(paths: SitePaths, only: str | None = None) -> list[dict[str, obje
                     "study": store.study,
                     "model": name,
                     "origin": note.origin,
-                    "private": note.origin == "local",
+                    "private": is_private(name),
                     "in_use": bool(choice and choice.current == name),
                     "held": bool(choice and choice.current == name and choice.held),
                     **{key: scored.get(key) for key in ("accuracy", "balanced_accuracy", "auc", "n")},
@@ -117,6 +117,7 @@ def _study(
         "final": bool(latest and latest.final),
         "in_use": choice.current if choice else None,
         "held": bool(choice and choice.held),
+        "chosen": choices.read(paths.choices).get(name),
         "rounds": dict(Counter(str(row.state) for row in rows)),
         "open": [
             {"round": row.round, "state": str(row.state), "attempt": row.attempt} for row in rows if row.state in OPEN

@@ -13,7 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from secureproto.data.folds import Folding
+from secureproto.data.source import Isolated, Loaded
 from secureproto.errors import Misconfigured
+from secureproto.learning.choice import KINDS, Start, cross_fitted
 from secureproto.learning.evaluate import evaluate
 from secureproto.learning.exchange import Received, receive, site_round
 from secureproto.learning.inference import predict_proba
@@ -23,8 +26,7 @@ from secureproto.learning.training import TrainingSummary
 from secureproto.study.schema import StudyFile
 from secureproto.wire.layouts import EXTRACTOR, HEAD, PROTOTYPE_AGE, PROTOTYPES
 from secureproto.wire.messages import ModelSchema
-from secureproto_client.data.source import Isolated, Loaded
-from secureproto_client.learner import Counts, ModelUnfit, Scored, Trained
+from secureproto_client.learner import Chosen, Counts, ModelUnfit, Scored, Trained
 from secureproto_client.models import Arrays, StoredModel
 
 log = logging.getLogger(__name__)
@@ -55,11 +57,23 @@ class TorchLearner:
         return self._train(base, round_number, self._study)
 
     def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
-        study = self._study
-        if epochs is not None:
-            training = study.training.model_copy(update={"local_epochs": epochs, "local_steps": None})
-            study = study.model_copy(update={"training": training})
-        return self._train(base, base.note.version, study)
+        return self._train(base, base.note.version, self._lasting(epochs))
+
+    def choose(self, base: StoredModel, epochs: int | None, folding: Folding) -> Chosen:
+        loaded = self.records()
+        received = Received(base.note.version, base.shared, base.head)
+        kinds = tuple(kind for kind in KINDS if kind != "local" or epochs != 0)
+        start = Start(self._lasting(epochs), received, self._site, kinds)
+        found = cross_fitted(self._empty(), start, records=loaded.train, folds=folding.of(loaded))
+        kept = {name: base.shared[name] for name in (PROTOTYPES, PROTOTYPE_AGE)}
+        return Chosen(
+            origin="received" if found.kind == "mixed" else found.kind,
+            losses={str(kind): loss for kind, loss in found.losses.items()},
+            judged=found.judged,
+            classes=found.classes,
+            shared={**kept, **_only(EXTRACTOR, found.weights)},
+            head=_only(HEAD, found.weights),
+        )
 
     def count(self) -> Counts:
         loaded = self.records()
@@ -103,6 +117,13 @@ class TorchLearner:
                 hint="install the version of the model that the study was made with",
             )
         return model
+
+    def _lasting(self, epochs: int | None) -> StudyFile:
+        """The study with so many epochs of local training; its own amount without a number."""
+        if epochs is None:
+            return self._study
+        training = self._study.training.model_copy(update={"local_epochs": epochs, "local_steps": None})
+        return self._study.model_copy(update={"training": training})
 
     def _train(self, base: StoredModel, number: int, study: StudyFile) -> Trained:
         model, records = self._empty(), self.records().train

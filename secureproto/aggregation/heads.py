@@ -21,6 +21,7 @@ import numpy as np
 
 from secureproto.aggregation.layout import F64
 from secureproto.aggregation.options import Options
+from secureproto.aggregation.prototypes import split
 from secureproto.aggregation.relation import relation_matrix, relation_rows, representations, unit_rows
 
 BLOCK_BYTES = 32 * 1024 * 1024  # of a block of relation rows, or of M's columns: well under one model's memory
@@ -42,15 +43,21 @@ def mix(relation: F64, heads: F64) -> F64:
     return mixed
 
 
-def mix_by_rows(values: F64, heads: F64, options: Options, *, block_bytes: int = BLOCK_BYTES) -> F64:
-    """Mixed heads (m, H) in the matrix form, from representations (m, D), with a block of the relation at a time."""
+def mix_by_rows(
+    values: F64, heads: F64, options: Options, *, records: F64 | None = None, block_bytes: int = BLOCK_BYTES
+) -> F64:
+    """Mixed heads (m, H) in the matrix form, from representations (m, D), with a block of the relation at a time.
+
+    `records`: (m,) numbers n_i, which the relation `evidence` needs.
+    """
     unit = unit_rows(values)
     sites = len(unit)
     step = max(1, block_bytes // (8 * sites))
     mixed = np.empty(heads.shape)
     for start in range(0, sites, step):
         stop = min(start + step, sites)
-        np.matmul(relation_rows(unit, options, start=start, stop=stop), heads, out=mixed[start:stop])
+        relation = relation_rows(unit, options, start=start, stop=stop, records=records)
+        np.matmul(relation, heads, out=mixed[start:stop])
     return mixed
 
 
@@ -97,10 +104,11 @@ def personalise(class_sums: F64, heads: F64, options: Options) -> Mixed:
     values = representations(class_sums, options.representation)
     if _takes_linear(values, heads, options):
         return Mixed(mix_linear(values, heads), "linear", None)
+    records = split(class_sums)[1].sum(axis=1)
     if len(heads) <= RELATION_KEPT:
-        relation = relation_matrix(values, options)
+        relation = relation_matrix(values, options, records)
         return Mixed(mix(relation, heads), "matrix", relation)
-    return Mixed(mix_by_rows(values, heads, options), "matrix", None)
+    return Mixed(mix_by_rows(values, heads, options, records=records), "matrix", None)
 
 
 def _takes_linear(values: F64, heads: F64, options: Options) -> bool:

@@ -9,10 +9,10 @@ from math import isfinite
 from typing import Literal
 
 from secureproto.aggregation.prototypes import Weighting
-from secureproto.study.schema import StudyFile
+from secureproto.study.schema import DEFAULT_EVIDENCE_SCALE, StudyFile
 
 Representation = Literal["presence", "prior"]
-Normalisation = Literal["row_sum", "power", "softmax"]
+Normalisation = Literal["row_sum", "power", "softmax", "evidence"]
 Form = Literal["auto", "matrix", "linear"]
 
 
@@ -20,7 +20,8 @@ Form = Literal["auto", "matrix", "linear"]
 class Options:
     """Prototypes (`weighting`, `min_holders`), relation (the rest up to `max_peer_share`), form of the mixing.
 
-    `power` counts with normalisation `power` only, `temperature` (τ) with `softmax` only. `max_peer_share` None: no
+    `power` counts with normalisation `power` only, `temperature` (τ) with `softmax` only, `evidence_scale` with
+    `evidence` only. `max_peer_share` None: no
     bound. Meanings: METHOD "Server side"; `relation.cap_peer_share` for the bound.
 
     Raises:
@@ -30,17 +31,18 @@ class Options:
     weighting: Weighting = "samples"
     min_holders: int = 2
     representation: Representation = "prior"
-    normalisation: Normalisation = "row_sum"
+    normalisation: Normalisation = "evidence"
     power: float = 1.0
     temperature: float = 1.0
+    evidence_scale: float = DEFAULT_EVIDENCE_SCALE
     max_peer_share: float | None = None
     form: Form = "auto"
 
     def __post_init__(self) -> None:
         if self.min_holders < 1:
             raise ValueError("min_holders is at least 1")
-        if not (isfinite(self.power) and self.power > 0 and isfinite(self.temperature) and self.temperature > 0):
-            raise ValueError("power and temperature are finite and over 0")
+        if not all(isfinite(n) and n > 0 for n in (self.power, self.temperature, self.evidence_scale)):
+            raise ValueError("power, temperature and evidence_scale are finite and over 0")
         if self.max_peer_share is not None and not 0 < self.max_peer_share <= 1:
             raise ValueError("max_peer_share is over 0 and at most 1, or None")
         if self.form == "linear" and not self.allows_linear:
@@ -62,6 +64,7 @@ def aggregation_options(study: StudyFile) -> Options:
         normalisation=relation.normalisation,
         power=1.0 if relation.power is None else relation.power,
         temperature=1.0 if relation.temperature is None else relation.temperature,
+        evidence_scale=DEFAULT_EVIDENCE_SCALE if relation.evidence_scale is None else relation.evidence_scale,
         max_peer_share=relation.max_peer_share,
         form=relation.form,
     )

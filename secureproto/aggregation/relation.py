@@ -3,13 +3,16 @@
     1. representation v_i = concat_j a_ij c_ij            (`representations`)
     2. v̂_i = v_i / ‖v_i‖, zero where v_i is zero          (`unit_rows`)
     3. cosines s_ib = ⟨v̂_i, v̂_b⟩                          (a block of rows of v̂ v̂ᵀ)
-    4. each row normalised to sum 1, self included        (`row_sum`, `power`, `softmax`)
+    4. each row normalised to sum 1, self included        (`row_sum`, `power`, `softmax`, `evidence`)
     5. a site with a zero representation or a zero row gets the identity row
     6. no peer gets more than its share                   (`cap_peer_share`, when the study asks for it)
 
 Invariants: rows are non-negative and sum to 1 (to rounding); scaling one site's representation changes nothing;
 a block of rows depends on all sites but not on which other rows are asked for (to rounding).
-Source: METHOD "Server side"; FedPAC for `prior`.
+Source: METHOD "Server side"; FedPAC for `prior`. `evidence` is this project's (decision 8): softmax with a
+temperature of its own for every row, τ_i = scale / √n_i. A representation of n_i records is known to about 1/√n_i, so
+a difference of cosines below that is no evidence that two sites differ: a small site takes nearly the plain mean of
+the heads, a large one prefers those like itself.
 """
 
 from typing import assert_never
@@ -61,18 +64,21 @@ def cosines(values: F64) -> F64:
     return product
 
 
-def relation_matrix(values: F64, options: Options) -> F64:
-    """The relation (m, m) of representations (m, D)."""
-    return relation_rows(unit_rows(values), options, start=0, stop=len(values))
+def relation_matrix(values: F64, options: Options, records: F64 | None = None) -> F64:
+    """The relation (m, m) of representations (m, D). `records`: (m,) numbers n_i, which `evidence` needs."""
+    return relation_rows(unit_rows(values), options, start=0, stop=len(values), records=records)
 
 
-def relation_rows(unit: F64, options: Options, *, start: int, stop: int) -> F64:
+def relation_rows(unit: F64, options: Options, *, start: int, stop: int, records: F64 | None = None) -> F64:
     """Rows `start` … `stop` of the relation, (stop − start, m), from all unit representations (m, D).
 
     Memory: this block and, while shares are bounded, a few more of its size.
+
+    Raises:
+        ValueError: `evidence` without the numbers of records.
     """
     rows: F64 = unit[start:stop] @ unit.T
-    _weigh(rows, options)
+    _weigh(rows, options, None if records is None else records[start:stop])
     zero = ~unit[start:stop].any(axis=1)
     total = rows.sum(axis=1)
     alone = np.flatnonzero(zero | (total <= 0))
@@ -85,8 +91,8 @@ def relation_rows(unit: F64, options: Options, *, start: int, stop: int) -> F64:
     return rows
 
 
-def _weigh(rows: F64, options: Options) -> None:
-    """Cosines into unnormalised weights, in place."""
+def _weigh(rows: F64, options: Options, records: F64 | None) -> None:
+    """Cosines into unnormalised weights, in place; `records` of the rows' own sites."""
     match options.normalisation:
         case "row_sum":
             np.maximum(rows, 0.0, out=rows)
@@ -94,13 +100,23 @@ def _weigh(rows: F64, options: Options) -> None:
             np.maximum(rows, 0.0, out=rows)
             np.power(rows, options.power, out=rows)
         case "softmax":
-            # the largest exponent becomes 0, so exp cannot overflow; a quotient that does is −inf, and exp gives 0
-            rows -= rows.max(axis=1, keepdims=True)
-            with np.errstate(over="ignore"):
-                rows /= options.temperature
-            np.exp(rows, out=rows)
+            _soften(rows, options.temperature)
+        case "evidence":
+            if records is None:
+                raise ValueError("the relation `evidence` needs the numbers of records")
+            # fewer than one record (a noisy count, a site without any) is as little evidence as one
+            _soften(rows, options.evidence_scale / np.sqrt(np.maximum(records, 1.0))[:, None])
         case _:
             assert_never(options.normalisation)
+
+
+def _soften(rows: F64, temperature: float | F64) -> None:
+    """exp(s/τ) but for a factor a row, in place. `temperature`: one for all, or (k, 1)."""
+    # the largest exponent becomes 0, so exp cannot overflow; a quotient that does is −inf, and exp gives 0
+    rows -= rows.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        rows /= temperature
+    np.exp(rows, out=rows)
 
 
 def cap_peer_share(rows: F64, share: float, *, start: int = 0) -> None:

@@ -28,6 +28,7 @@ NOUNS = {
     "model": "Published models: list, export.",
     "round": "Open rounds and watch them.",
     "server": "Run the federation's server.",
+    "simulate": "Compare the method with its peers on data at hand; is it worth joining?",
     "site": "Invite, approve and list sites.",
     "study": "Create and show studies.",
 }

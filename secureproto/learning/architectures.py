@@ -54,7 +54,9 @@ def mlp(spec: ModelSpec) -> tuple[nn.Module, nn.Module]:
 
 
 def cnn(spec: ModelSpec) -> tuple[nn.Module, nn.Module]:
-    """Blocks of 5×5 convolution, ReLU and 2×2 maximum, then one layer to the embedding; a linear head.
+    """Blocks of 5×5 convolution, 2×2 maximum and ReLU, then one layer to the embedding; a linear head.
+
+    The maximum before the ReLU is the same function as after it, and a quarter of the ReLUs.
 
     Raises:
         Misconfigured: the records are no images, or too small for the blocks.
@@ -63,7 +65,7 @@ def cnn(spec: ModelSpec) -> tuple[nn.Module, nn.Module]:
     blocks = spec.hidden or CNN_BLOCKS
     layers: list[nn.Module] = []
     for following in blocks:
-        layers += [nn.Conv2d(channels, following, KERNEL), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(channels, following, KERNEL), nn.MaxPool2d(2), nn.ReLU()]
         channels, sides = following, [(side - KERNEL + 1) // 2 for side in sides]
         if min(sides) < 1:
             raise Misconfigured(

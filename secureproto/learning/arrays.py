@@ -19,8 +19,8 @@ Arrays = dict[str, NDArray[Any]]
 
 def to_arrays(module: nn.Module) -> Arrays:
     """Name → a copy of the tensor, in the order of the state dict."""
-    # np.array copies: the array must not change when training goes on
-    return {name: np.array(tensor.detach().cpu().numpy()) for name, tensor in module.state_dict().items()}
+    # np.array copies: the array must not change when training goes on; in C order, whatever the tensor's layout
+    return {name: np.array(tensor.detach().cpu().numpy(), order="C") for name, tensor in module.state_dict().items()}
 
 
 def load_arrays(module: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -25,7 +25,7 @@ from secureproto.learning.evaluate import mean_loss
 from secureproto.learning.losses import PrototypeLoss, round_loss
 from secureproto.learning.model import Model
 from secureproto.learning.prototypes import class_sums
-from secureproto.learning.training import Progress, TrainingSummary, train
+from secureproto.learning.training import Plan, Progress, TrainingSummary, train
 from secureproto.study.schema import StudyFile
 from secureproto.wire.layouts import EXTRACTOR, HEAD, LOSS, PROTOTYPE_AGE, PROTOTYPES
 
@@ -98,7 +98,7 @@ def site_round(
     """
     prototypes = receive(model, received.shared, received.head)
     loss = round_loss(study.training, received.round_number, prototypes)
-    summary = train(model, data, training=study.training, loss=loss, generator=generator, progress=progress)
+    summary = train(model, data, plan=Plan(study.training, loss), generator=generator, progress=progress)
     return Contribution(contribution(model, data, loss=loss, reports_loss=study.stopping is not None), summary)
 
 

@@ -19,6 +19,10 @@ from secureproto.learning.seeding import reproducible
 ROWS = 256  # a slice of 3 × 224² images is 154 MB, and so is the first layer's output
 
 
+class NotFinite(Misconfigured):
+    """A model's outputs are not finite numbers."""
+
+
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
     """Evaluation mode and no gradients inside; the mode of before afterwards."""
@@ -45,12 +49,12 @@ def predict_proba(model: Model, x: NDArray[np.float32]) -> NDArray[np.float64]:
     """(n, C) probabilities of the classes for every record; a row sums to 1.
 
     Raises:
-        Misconfigured: the model gives numbers that are not finite.
+        NotFinite: the model gives numbers that are not finite.
     """
     parts = [torch.softmax(logits.double(), dim=1).numpy() for _, logits, _ in outputs(model, x)]
     probabilities = np.concatenate(parts) if parts else np.empty((0, model.classes))
     if not np.isfinite(probabilities).all():
-        raise Misconfigured(
+        raise NotFinite(
             "model: its outputs are not finite numbers",
             hint="use an earlier version of the model, or check the units of the records",
         )

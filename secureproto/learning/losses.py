@@ -39,6 +39,7 @@ class PrototypeLoss(nn.Module):
         self.reduction: Reduction = reduction
         self.weight = weight
         present = np.asarray(prototypes.present, dtype=bool)
+        self.any_present = bool(present.any())
         # what stands in an absent row is nobody's business, not even through 0 · NaN
         values = np.where(present[:, None], prototypes.values, 0.0)
         self.register_buffer("values", torch.from_numpy(values), persistent=False)
@@ -54,12 +55,16 @@ class PrototypeLoss(nn.Module):
         """Both terms of every record, before μ: cross entropy (n,) and present(y)·‖z − c̄_y‖²/d (n,)."""
         logits, embeddings = outputs
         cross_entropy = functional.cross_entropy(logits, y, reduction="none")
+        if not self.any_present:
+            return cross_entropy, torch.zeros_like(cross_entropy)
         targets = self.values.to(embeddings.dtype)[y]
         distances = (embeddings - targets).square().sum(dim=1) / embeddings.shape[1]
         return cross_entropy, distances * self.present[y]
 
     def total(self, cross_entropy: Tensor, alignment: Tensor) -> Tensor:
         """The loss of every record (n,) from its two terms."""
+        if self.weight == 0:
+            return cross_entropy  # the same, without a way back through the other term
         return cross_entropy + self.weight * alignment
 
 

@@ -47,6 +47,10 @@ class Model(nn.Module):
         self.embedding_width = spec.embedding_width
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if x.dim() == 4:
+            # pooling and convolution over many channels are half again as fast in this layout; the numbers of one
+            # machine stay reproducible, since the layout is always the same
+            x = x.contiguous(memory_format=torch.channels_last)
         embeddings = self.normalise(self.extractor(x))
         return self.head(embeddings), embeddings
 
@@ -66,6 +70,8 @@ def build(study: StudyFile, allowed_factories: Collection[str] = ()) -> Model:
         try:
             extractor, head = factory(spec)
             model = Model(extractor, head, spec=spec, normalise=study.model.normalise_embedding)
+            if study.data.kind == "image":
+                model.to(memory_format=torch.channels_last)
         except (TypeError, ValueError, KeyError, RuntimeError) as error:
             raise Misconfigured(
                 f"model {study.model.name}: its factory failed with {type(error).__name__}",

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from secureproto.data.factory import open_source
+from secureproto.data.settings import CsvSettings, FactorySettings, ImageFolderSettings, NpzSettings
+from secureproto.data.source import DataSource
 from secureproto.study.file import load
 from secureproto.study.schema import StudyFile
-from secureproto_client.data.factory import open_source
-from secureproto_client.data.settings import CsvSettings, FactorySettings, ImageFolderSettings, NpzSettings
-from secureproto_client.data.source import DataSource
 from support.data_source_contract import KEY, DataSourceContract
 from support.study_toml import dumps, image_table, put, tabular_table
 

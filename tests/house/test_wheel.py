@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.simulation.data import catalogue
 from support.tree import ROOT
 
 
@@ -28,6 +29,9 @@ def test_it_holds_types_data_and_migrations(wheel: Path) -> None:
     for package in ("secureproto", "secureproto_server", "secureproto_client"):
         assert f"{package}/py.typed" in names
     assert "secureproto/simulation/heart/heart_disease.csv" in names
+    for known in catalogue.known():
+        study = catalogue.example_study(known.name).relative_to(ROOT).as_posix()
+        assert study in names
     assert [name for name in names if name.startswith("secureproto_server/storage/migrations/versions/")]
     assert [name for name in names if name.endswith("licenses/NOTICE")]
     assert not [name for name in names if name.startswith(("tests/", "server/", "client/"))]

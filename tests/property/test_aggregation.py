@@ -33,15 +33,22 @@ OPTIONS = st.builds(
     weighting=st.sampled_from(["samples", "uniform"]),
     min_holders=st.integers(1, 4),
     representation=st.sampled_from(["presence", "prior"]),
-    normalisation=st.sampled_from(["row_sum", "power", "softmax"]),
+    normalisation=st.sampled_from(["row_sum", "power", "softmax", "evidence"]),
     power=SHARP,
     temperature=st.sampled_from([1.0, 0.1, 0.02, 1e-9]),
+    evidence_scale=st.sampled_from([0.5, 2.5, 20.0]),
     max_peer_share=SHARES,
 )
 
 
 def _sums(seed: int, shape: Shape, *, signed: bool = True, empty: float = 0.3) -> F64:
     return class_sums(np.random.default_rng(seed), shape, signed=signed, empty=empty)
+
+
+def records(sums: F64) -> F64:
+    """Records of each site, (m,)."""
+    total: F64 = sums[:, :, -1].sum(axis=1)
+    return total
 
 
 def _close(found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
@@ -93,8 +100,9 @@ def test_the_order_of_arrival_and_the_cuts_of_the_streams_change_no_bit(
 def test_rows_are_a_distribution_and_share_is_bounded(
     seed: int, shape: Shape, options: Options, signed: bool
 ) -> None:
-    values = representations(_sums(seed, shape, signed=signed), options.representation)
-    relation = relation_matrix(values, options)
+    sums = _sums(seed, shape, signed=signed)
+    values = representations(sums, options.representation)
+    relation = relation_matrix(values, options, records(sums))
     assert (relation >= 0).all()
     _close(relation.sum(axis=1), np.ones(shape.sites), 1e-12)
     zero = ~values.any(axis=1)
@@ -109,8 +117,9 @@ def test_rows_are_a_distribution_and_share_is_bounded(
 def test_the_bound_takes_from_peers_only_what_it_must(
     seed: int, shape: Shape, options: Options, share: float
 ) -> None:
-    values = representations(_sums(seed, shape), options.representation)
-    free = relation_matrix(values, replace(options, max_peer_share=None))
+    sums = _sums(seed, shape)
+    values = representations(sums, options.representation)
+    free = relation_matrix(values, replace(options, max_peer_share=None), records(sums))
     capped = free.copy()
     cap_peer_share(capped, share)
     others = ~np.eye(shape.sites, dtype=bool)
@@ -154,14 +163,15 @@ def test_scaling_one_sites_representation_changes_no_relation(
     values = representations(_sums(seed, shape), options.representation)
     scaled = values.copy()
     scaled[0] *= scale
-    _close(relation_matrix(scaled, options), relation_matrix(values, options), 1e-10)
+    known = np.full(shape.sites, 30.0)  # what is scaled is the representation, not the number of records
+    _close(relation_matrix(scaled, options, known), relation_matrix(values, options, known), 1e-10)
 
 
 @given(seed=SEEDS, shape=SHAPES, representation=st.sampled_from(["presence", "prior"]), block=st.integers(1, 400))
 def test_linear_and_matrix_form_are_one_function(seed: int, shape: Shape, representation: Any, block: int) -> None:
     values = representations(_sums(seed, shape, signed=False), representation)
     heads = np.random.default_rng(seed).normal(size=(shape.sites, shape.head))
-    expected = mix(relation_matrix(values, Options()), heads)
+    expected = mix(relation_matrix(values, Options(normalisation="row_sum")), heads)
     _close(mix_linear(values, heads), expected, 1e-10)
     _close(mix_linear(values, heads, block_bytes=block), expected, 1e-10)
 
@@ -169,13 +179,15 @@ def test_linear_and_matrix_form_are_one_function(seed: int, shape: Shape, repres
 @given(seed=SEEDS, shape=SHAPES, options=OPTIONS, block=st.integers(1, 400))
 def test_blocks_of_rows_are_rows_of_the_whole(seed: int, shape: Shape, options: Options, block: int) -> None:
     options = replace(options, temperature=max(options.temperature, 0.02))
-    values = representations(_sums(seed, shape), options.representation)
-    whole = relation_matrix(values, options)
+    sums = _sums(seed, shape)
+    values, known = representations(sums, options.representation), records(sums)
+    whole = relation_matrix(values, options, known)
     unit = unit_rows(values)
     for site in range(shape.sites):
-        _close(relation_rows(unit, options, start=site, stop=site + 1), whole[site : site + 1], 1e-11)
+        row = relation_rows(unit, options, start=site, stop=site + 1, records=known)
+        _close(row, whole[site : site + 1], 1e-11)
     heads = np.random.default_rng(seed).normal(size=(shape.sites, shape.head))
-    _close(mix_by_rows(values, heads, options, block_bytes=block), mix(whole, heads), 1e-11)
+    _close(mix_by_rows(values, heads, options, records=known, block_bytes=block), mix(whole, heads), 1e-11)
 
 
 @given(seed=SEEDS, shape=SHAPES, options=OPTIONS, rounds=st.integers(1, 4))

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from secureproto.data.factory import open_source
+from secureproto.data.settings import CsvSettings, NpzSettings
+from secureproto.data.source import DataSource, check_loaded
 from secureproto.errors import Misconfigured
 from secureproto.study.file import load
 from secureproto.study.schema import StudyFile
-from secureproto_client.data.factory import open_source
-from secureproto_client.data.settings import CsvSettings, NpzSettings
-from secureproto_client.data.source import DataSource, check_loaded
 from support.study_toml import dumps, image_table, put, tabular_table
 
 CSV = (

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from secureproto.data.source import DataSource, Isolated, check_loaded
 from secureproto.errors import Misconfigured
 from secureproto.learning.dataset import Records
 from secureproto.study.features import record_shape
 from secureproto.study.schema import StudyFile
-from secureproto_client.data.source import DataSource, Isolated, check_loaded
 
 KEY = bytes(range(32))
 COUNT = 12

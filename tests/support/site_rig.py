@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from secureproto.clock import ManualClock
+from secureproto.data.factory import open_source
+from secureproto.data.folds import Folding
 from secureproto_client import enrol, opening, settings
 from secureproto_client.agent import Agent
-from secureproto_client.data.factory import open_source
 from secureproto_client.database import Database
 from secureproto_client.enrol import Enrolling
 from secureproto_client.facts import Facts
 from secureproto_client.identity import Identity
 from secureproto_client.journal import Journal
-from secureproto_client.learner import Counts, Learner, Scored, Trained
+from secureproto_client.learner import Chosen, Counts, Learner, Scored, Trained
 from secureproto_client.link import Link
 from secureproto_client.models import Arrays, StoredModel
 from secureproto_client.paths import SitePaths
@@ -30,6 +31,7 @@ from secureproto_client.trust import Trust
 from support.site_peer import STUDY, Peer
 
 PASSPHRASE = b"correct horse"
+KEY = b"k" * 32
 RECORDS = """id,age,dose,rate,sex,pain,ecg,out
 p1,30,0.5,60,f,1,0,0
 p2,40,1.5,70,m,2,1,1
@@ -68,6 +70,12 @@ class Counting:
 
     def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
         return self.train(base, base.note.version)
+
+    def choose(self, base: StoredModel, epochs: int | None, folding: Folding) -> Chosen:
+        if epochs == 0:
+            return Chosen("received", {}, 0, 0, base.shared, base.head)
+        trained = self.fine_tune(base, epochs)
+        return Chosen("local", {}, 0, 0, trained.shared, trained.head)
 
     def count(self) -> Counts:
         return Counts(1, 0, 0)
@@ -160,9 +168,10 @@ class Rig:
 def torch_learner(paths: SitePaths) -> Callable[[Study], Learner]:
     """The real learner on the rig's CSV file."""
     said = settings.load(paths.settings)
+    paths.hold_out_key.write_bytes(KEY)  # the same folds in every run
 
     def make(study: Study) -> Learner:
-        source = open_source(said.data_for(study.name), key=b"k" * 32)
+        source = open_source(said.data_for(study.name), key=KEY)
         return TorchLearner(study.file, study.descriptor.model, source.load, site="cleveland")
 
     return make

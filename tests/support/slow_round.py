@@ -21,6 +21,7 @@ class SlowOptions:
     normalisation: str
     power: float
     temperature: float
+    evidence_scale: float
     max_peer_share: float | None
 
 
@@ -49,7 +50,7 @@ def slow_round(sites: list[SlowSite], prototypes: Matrix, age: list[int], option
     new_prototypes, new_age = _prototypes(sites, prototypes, age, options)
     vectors = [_representation(site, options.representation) for site in sites]
     cosines = [[_cosine(v, w) for w in vectors] for v in vectors]
-    relation = [_row(i, cosines[i], vectors[i], options) for i in range(len(sites))]
+    relation = [_row(i, cosines[i], sites[i], vectors[i], options) for i in range(len(sites))]
     heads = [_mixture(row, [site.head for site in sites]) for row in relation]
     total = math.fsum(math.fsum(site.counts) for site in sites)
     betas = [math.fsum(site.counts) / total for site in sites]
@@ -89,13 +90,15 @@ def _cosine(v: Vector, w: Vector) -> float:
     return 0.0 if norms == 0 else math.fsum(a * b for a, b in zip(v, w, strict=True)) / norms
 
 
-def _row(i: int, cosines: Vector, vector: Vector, options: SlowOptions) -> Vector:
+def _row(i: int, cosines: Vector, site: SlowSite, vector: Vector, options: SlowOptions) -> Vector:
     identity = [1.0 if b == i else 0.0 for b in range(len(cosines))]
     if not any(vector):
         return identity
-    if options.normalisation == "softmax":
-        top = max(cosines)
-        weights = [math.exp((s - top) / options.temperature) for s in cosines]
+    if options.normalisation in ("softmax", "evidence"):
+        top, temperature = max(cosines), options.temperature
+        if options.normalisation == "evidence":
+            temperature = options.evidence_scale / math.sqrt(max(1.0, math.fsum(site.counts)))
+        weights = [math.exp((s - top) / temperature) for s in cosines]
     else:
         power = options.power if options.normalisation == "power" else 1.0
         weights = [max(s, 0.0) ** power for s in cosines]

@@ -109,6 +109,7 @@ class Federation:
             options.normalisation,
             options.power,
             options.temperature,
+            options.evidence_scale,
             options.max_peer_share,
         )
         return slow_round(sites, self.previous.values.tolist(), self.previous.age.tolist(), slow)

@@ -30,16 +30,18 @@ def test_two_sites_from_invitation_to_prediction(tmp_path: Path) -> None:
         site = sites[0]
         state = site.status()
         study = state["studies"][0]
-        assert (study["version"], study["final"], study["in_use"]) == (2, True, "2-local")
+        chosen = study["chosen"]["model"]
+        assert (study["version"], study["final"], study["in_use"]) == (2, True, chosen)
+        assert chosen in ("2", "2-blend", "2-own", "2-local")
         assert study["rounds"] == {"done": 2}
-        assert set(study["scores"]) == {"0", "1", "2", "2-local"}
+        assert set(study["scores"]) == {"0", "1", "2", "2-local", chosen}
         predicted = site.client("predict", "--input", str(site.root / "patients.csv"))
         assert predicted.code == 0, predicted.err
         rows = list(csv.DictReader(io.StringIO(predicted.out)))
         assert [row["id"] for row in rows] == [f"p{i}" for i in range(1, 11)]
         assert all(abs(float(row["p_no"]) + float(row["p_yes"]) - 1) < 1e-5 for row in rows)
         listed = site.run("client", "model", "list", "--site-dir", str(site.root), "-o", "json")
-        assert [row["model"] for row in json.loads(listed.out)] == ["0", "1", "2", "2-local"]
+        assert {row["model"] for row in json.loads(listed.out)} == {"0", "1", "2", "2-local", chosen}
 
 
 def test_a_stop_at_any_moment_of_the_start_is_in_good_order(tmp_path: Path) -> None:

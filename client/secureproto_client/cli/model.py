@@ -14,7 +14,7 @@ from secureproto_client.paths import SitePaths
 @site_argument
 @output_option
 def list_(paths: SitePaths, study: str | None, output: Form) -> None:
-    """List the models here: each version as received, and `-local` where it was trained on."""
+    """List the models here: each version as received, and what was made of it here (`-local`, `-own`, `-blend`)."""
     from secureproto_client.status import model_rows
 
     emit(model_rows(paths, study), output)
@@ -25,14 +25,13 @@ def list_(paths: SitePaths, study: str | None, output: Form) -> None:
 @study_option
 @site_option
 def use(paths: SitePaths, name: str, study: str | None) -> None:
-    """Use a model, and hold it when new versions come. `latest` lets go again."""
-    from secureproto_client.choosing import pointer_of
+    """Use a model, and hold it when new versions come. `latest` lets go again: the site's own choice is in use."""
+    from secureproto_client.choosing import follow, pointer_of
 
-    pointer = pointer_of(paths, study)
     if name == "latest":
-        name = pointer.follow()
+        name = follow(paths, study)
     else:
-        pointer.use(name)
+        pointer_of(paths, study).use(name)
     say(f"in use: {name}")
 
 
@@ -52,7 +51,7 @@ def rollback(paths: SitePaths, study: str | None) -> None:
 @study_option
 @site_option
 def export(paths: SitePaths, name: str, target: Path, study: str | None) -> None:
-    """Write a model as safetensors. A locally trained one is private: it may tell of this site's records."""
+    """Write a model as safetensors. One made here is private: it may tell of this site's records."""
     from secureproto_client.choosing import export_model
 
     private = export_model(paths, name, target, study=study)

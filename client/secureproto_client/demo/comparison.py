@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import mean
 
-from secureproto.learning.evaluate import Scores
-from secureproto.simulation.baselines import fedavg, local, majority
-from secureproto.simulation.inprocess import SiteData
+from secureproto.simulation.baselines.fedavg import FedAvg
+from secureproto.simulation.baselines.local import Local
+from secureproto.simulation.baselines.majority import Majority
+from secureproto.simulation.history import Measured as Scores
+from secureproto.simulation.outcomes import outcomes
+from secureproto.simulation.population import GivenSites, SiteData
 from secureproto.study.schema import StudyFile
 
 MAJORITY, LOCAL, FEDAVG, RECEIVED, TUNED = (
@@ -77,7 +80,8 @@ def compare(
     Args:
         personalised: by hospital, then RECEIVED and TUNED, the scores that the site kept.
     """
-    alone, average, most = local.run(sites, study), fedavg.run(sites, study), majority.run(sites, study)
+    given = GivenSites(sites)
+    alone, average, most = (outcomes(method(study), given) for method in (Local, FedAvg, Majority))
     scores = {
         site: {
             MAJORITY: _measured(most[site].received),

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from secureproto.clock import Clock
+from secureproto.data.factory import open_source
 from secureproto.simulation.heart.hospitals import HOSPITALS, study_path
-from secureproto.simulation.inprocess import SiteData
+from secureproto.simulation.population import SiteData
 from secureproto.study.file import load
 from secureproto.study.schema import StudyFile
 from secureproto.wire.messages import UploadReceipt
 from secureproto_client import roots, settings
-from secureproto_client.data.factory import open_source
-from secureproto_client.data.holdout import read_or_make_key
 from secureproto_client.database import Database
 from secureproto_client.demo.comparison import MEASURES, RECEIVED, TUNED, Comparison, compare
 from secureproto_client.demo.intruder import Attempt, Known, intruder
 from secureproto_client.demo.metrics import totals
 from secureproto_client.demo.processes import Processes
 from secureproto_client.demo.stage import Desk, Hospitals, Places
+from secureproto_client.holdout_key import read_or_make_key
 from secureproto_client.identity import read_site_file
 from secureproto_client.journal import Journal
 from secureproto_client.paths import SitePaths

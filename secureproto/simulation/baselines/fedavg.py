@@ -1,82 +1,45 @@
 """FedAvg: one model for all, the mean of the sites' models weighted by their numbers of records.
 
 Source: McMahan, Moore, Ramage, Hampson, Agüera y Arcas, "Communication-Efficient Learning of Deep Networks from
-Decentralized Data", AISTATS 2017, Algorithm 1. E is the study's local epochs, B its batch size, C its
-participation. `tuned` is FedAvg with local fine-tuning.
+Decentralized Data", AISTATS 2017, Algorithm 1. E is the study's local epochs, B its batch size, C its participation.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from numpy.typing import NDArray
-
-from secureproto.aggregation.extractor import ExtractorMean
-from secureproto.aggregation.layout import published
-from secureproto.aggregation.prototypes import GlobalPrototypes
-from secureproto.learning.arrays import Arrays, load_arrays, to_arrays
-from secureproto.learning.model import Model, build, model_schema
-from secureproto.simulation.inprocess import (
-    Outcome,
-    Sites,
-    check_sites,
-    local_training,
-    outcome,
-    participants,
-    pieces,
-)
+from secureproto.learning.arrays import to_arrays
+from secureproto.learning.exchange import ArrayMap
+from secureproto.learning.model import Model
+from secureproto.simulation.averaging import average
+from secureproto.simulation.baselines.local_part import head_predictor, train_part, with_model
+from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
-from secureproto.wire.layouts import EXTRACTOR, HEAD, upload_schema
-from secureproto.wire.tensors import TensorSchema
 
 
-def run(sites: Sites, study: StudyFile, *, allowed_factories: Collection[str] = ()) -> dict[str, Outcome]:
-    """Scores by site.
+@dataclass(frozen=True)
+class FedAvg:
+    """A Method. `shared` is w_t, the whole model."""
 
-    Raises:
-        Misconfigured: a site without records, or a model that cannot be built or diverges.
-        PolicyDenied: the model's factory is not allowed.
-    """
-    check_sites(sites)
-    model = build(study, allowed_factories)
-    weights = train_federation(model, sites, study)
-    found: dict[str, Outcome] = {}
-    for site, data in sorted(sites.items()):
-        load_arrays(model, weights)
-        found[site] = outcome(model, data, study=study, site=site, prototypes=_nobody(model))
-    return found
+    study: StudyFile
+    title: ClassVar[str] = "FedAvg"
+    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {}
 
+    def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
+        """Initialise w_0."""
+        return to_arrays(model), {}
 
-def train_federation(model: Model, sites: Sites, study: StudyFile) -> Arrays:
-    """All rounds, from `model`'s weights as w_0; `model` is where the sites train, one after the other."""
-    schema = _whole_model(model, study)
-    weights = to_arrays(model)
-    for number in range(study.rounds.total):  # for each round t
-        updates: dict[str, Arrays] = {}
-        for site in participants(study, sites, number):  # for each client k of S_t: ClientUpdate(k, w_t)
-            load_arrays(model, weights)
-            data = sites[site].train
-            local_training(model, data, study=study, site=site, round_number=number, prototypes=_nobody(model))
-            updates[site] = to_arrays(model)
-        weights = _mean(schema, updates, {site: len(sites[site].train) for site in updates})
-    return weights
+    def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
+        """The common model."""
+        return with_model(model, visit.shared)
 
+    def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
+        """ClientUpdate(k, w_t)."""
+        self.use(model, data, visit)
+        summary = train_part(model, data, visit, study=self.study)
+        return Update(Sent(to_arrays(model), len(data.train)), head_predictor(model), summary=summary)
 
-def _nobody(model: Model) -> GlobalPrototypes:
-    return GlobalPrototypes.absent(model.classes, model.embedding_width)
-
-
-def _whole_model(model: Model, study: StudyFile) -> TensorSchema:
-    tensors = upload_schema(model_schema(model, study)).tensors
-    return TensorSchema(tuple(tensor for tensor in tensors if tensor.name.startswith((EXTRACTOR, HEAD))))
-
-
-def _mean(schema: TensorSchema, updates: Mapping[str, Arrays], records: Mapping[str, int]) -> Arrays:
-    """w_{t+1} = Σ_k (n_k / n) w_{t+1}^k over the participants."""
-    mean = ExtractorMean(schema.tensors)
-    for site in sorted(updates):
-        mean.begin(records[site], site=site)
-        for piece in pieces(schema, updates[site]):
-            mean.add(piece.tensor.name, piece.offset, piece.values)
-        mean.end()
-    result: dict[str, NDArray[Any]] = {**mean.result()}
-    return {tensor.name: published(tensor, result[tensor.name]) for tensor in schema.tensors}
+    def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
+        """w_{t+1} = Σ_k (n_k / n) w_{t+1}^k over the participants."""
+        return Combined(average(shared, updates))

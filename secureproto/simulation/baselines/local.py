@@ -4,27 +4,43 @@ It gets as many local trainings as a site of the federation, so what is compared
 Source: "Local" in the tables of FedProto (Tan et al., AAAI 2022) and FedPAC (Xu, Tong, Huang, ICLR 2023).
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from secureproto.aggregation.prototypes import GlobalPrototypes
-from secureproto.learning.model import build
-from secureproto.simulation.inprocess import Outcome, Sites, check_sites, local_training, outcome
+from secureproto.learning.arrays import to_arrays
+from secureproto.learning.exchange import ArrayMap
+from secureproto.learning.model import Model
+from secureproto.simulation.baselines.local_part import head_predictor, train_part, with_model
+from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
 
 
-def run(sites: Sites, study: StudyFile, *, allowed_factories: Collection[str] = ()) -> dict[str, Outcome]:
-    """Scores by site.
+@dataclass(frozen=True)
+class Local:
+    """A Method. `shared` is the first weights, always; what a site trains it keeps."""
 
-    Raises:
-        Misconfigured: a site without records, or a model that cannot be built or diverges.
-        PolicyDenied: the model's factory is not allowed.
-    """
-    check_sites(sites)
-    found: dict[str, Outcome] = {}
-    for site, data in sorted(sites.items()):
-        model = build(study, allowed_factories)
-        nobody = GlobalPrototypes.absent(model.classes, model.embedding_width)
-        for number in range(study.rounds.total):
-            local_training(model, data.train, study=study, site=site, round_number=number, prototypes=nobody)
-        found[site] = outcome(model, data, study=study, site=site, prototypes=nobody)
-    return found
+    study: StudyFile
+    title: ClassVar[str] = "Own data only"
+    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {}
+
+    def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
+        """The study's first weights."""
+        return to_arrays(model), {}
+
+    def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
+        """The site's own model."""
+        return with_model(model, visit.kept or visit.shared)
+
+    def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
+        """The study's epochs on the site's own records."""
+        self.use(model, data, visit)
+        summary = train_part(model, data, visit, study=self.study)
+        return Update(Sent({}, len(data.train)), head_predictor(model), to_arrays(model), summary)
+
+    def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
+        """Nothing is combined."""
+        for _ in updates:
+            pass
+        return Combined(shared)

@@ -3,27 +3,48 @@
 It is certain of that class for every record, so its AUC is 0.5 and its balanced accuracy one over the classes.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from secureproto.learning.evaluate import Scores, majority_class, score
-from secureproto.simulation.inprocess import Outcome, SiteData, Sites, check_sites
+from secureproto.learning.evaluate import majority_class
+from secureproto.learning.exchange import ArrayMap
+from secureproto.learning.model import Model
+from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
 
 
-def run(sites: Sites, study: StudyFile, *, allowed_factories: Collection[str] = ()) -> dict[str, Outcome]:
-    """Scores by site. No model is built, so no factory is needed.
+@dataclass(frozen=True)
+class Majority:
+    """A Method without a model: nothing is trained, sent or kept."""
 
-    Raises:
-        Misconfigured: a site without records.
-    """
-    del allowed_factories  # every algorithm is called alike
-    check_sites(sites)
-    found = {site: _scores(data, len(study.classes)) for site, data in sorted(sites.items())}
-    return {site: Outcome(scores, scores) for site, scores in found.items()}
+    study: StudyFile
+    title: ClassVar[str] = "Majority class"
+    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {}
 
+    def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
+        """Nothing."""
+        return {}, {}
 
-def _scores(data: SiteData, classes: int) -> Scores:
-    certain = np.eye(classes)[majority_class(data.train.y, classes)]
-    return score(data.test.y, np.tile(certain, (len(data.test), 1)))
+    def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
+        """The most frequent class of the site's training labels, with certainty."""
+        certain = np.eye(model.classes)[majority_class(data.train.y, model.classes)]
+
+        def predictor(x: NDArray[np.float32]) -> NDArray[np.float64]:
+            return np.tile(certain, (len(x), 1))
+
+        return predictor
+
+    def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
+        """Nothing is trained."""
+        return Update(Sent({}, len(data.train)), self.use(model, data, visit))
+
+    def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
+        """Nothing is combined."""
+        for _ in updates:
+            pass
+        return Combined(shared)

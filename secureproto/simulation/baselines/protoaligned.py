@@ -9,85 +9,69 @@ Every step runs the code of the real federation: a site's part is `learning.exch
 `aggregation.round`.
 """
 
-from collections.abc import Collection, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from secureproto.aggregation.options import aggregation_options
 from secureproto.aggregation.prototypes import GlobalPrototypes
-from secureproto.aggregation.round import RoundAccumulator, RoundResult, aggregate
-from secureproto.aggregation.stopping import StoppingRule, decide
-from secureproto.learning.arrays import Arrays
+from secureproto.aggregation.round import RoundAccumulator
+from secureproto.learning.choice import Start, choose
 from secureproto.learning.exchange import ArrayMap, Received, initial_arrays, receive, site_round
-from secureproto.learning.model import Model, build, model_schema
-from secureproto.learning.seeding import round_generator
-from secureproto.simulation.inprocess import Outcome, Sites, check_sites, outcome, participants, pieces
+from secureproto.learning.model import Model
+from secureproto.simulation.averaging import layout_of, pieces
+from secureproto.simulation.baselines.local_part import draws, head_predictor, with_model
+from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
-from secureproto.wire.layouts import PROTOTYPE_AGE, PROTOTYPES, upload_schema
-from secureproto.wire.tensors import TensorSchema
+from secureproto.wire.layouts import PROTOTYPE_AGE, PROTOTYPES
 
 
-def run(sites: Sites, study: StudyFile, *, allowed_factories: Collection[str] = ()) -> dict[str, Outcome]:
-    """Scores by site.
+@dataclass(frozen=True)
+class ProtoAligned:
+    """A Method. Its hyper-parameters are the study's own: `[relation]`, `[prototypes]`, and μ with its warm-up in
+    `[training]`. `shared` and `personal` are the two parts of a published version."""
 
-    Raises:
-        Misconfigured: a site without records, or a model that cannot be built or diverges.
-        PolicyDenied: the model's factory is not allowed.
-    """
-    check_sites(sites)
-    model = build(study, allowed_factories)
-    shared, heads = train_federation(model, sites, study)
-    found: dict[str, Outcome] = {}
-    for site, data in sorted(sites.items()):
-        prototypes = receive(model, shared, heads[site])
-        found[site] = outcome(model, data, study=study, site=site, prototypes=prototypes)
-    return found
+    study: StudyFile
+    title: ClassVar[str] = "Prototype-aligned (this project)"
+    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"alignment_weight": (0.1, 1.0)}
 
+    def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
+        """1. One common head, and no class with a global prototype."""
+        return initial_arrays(model)
 
-def train_federation(model: Model, sites: Sites, study: StudyFile) -> tuple[ArrayMap, Mapping[str, ArrayMap]]:
-    """All rounds of a study that starts from `model`'s weights: (shared arrays, each site's head arrays).
+    def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
+        """2. The extractor of all and the site's own mixed head."""
+        receive(model, visit.shared, visit.personal)
+        return head_predictor(model)
 
-    `model` is where the sites train, one after the other; its weights afterwards mean nothing.
-    """
-    schema = upload_schema(model_schema(model, study))
-    shared: ArrayMap
-    shared, common = initial_arrays(model)  # 1. one common head, and no global prototype
-    heads: dict[str, ArrayMap] = dict.fromkeys(sorted(sites), common)
-    losses: list[float] = []
-    while decide(_rule(study), rounds_completed=len(losses), losses=losses) is None:  # 6.
-        number = len(losses)
-        uploads: dict[str, Arrays] = {}
-        for site in participants(study, sites, number):  # 2. – 4.
-            uploads[site] = site_round(
-                model,
-                sites[site].train,
-                study=study,
-                received=Received(number, shared, heads[site]),
-                generator=round_generator(study, site=site, round_number=number),
-            ).arrays
-        result = _aggregate(schema, study, uploads, shared=shared, heads=heads)  # 5.
-        shared = result.shared_arrays()
-        heads = {site: result.head_arrays(site) for site in sorted(sites)}
-        losses.append(0.0 if result.loss is None else result.loss)  # without a stopping rule nobody looks at it
-    return shared, heads
+    def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
+        """3. and 4. Train both together, then a pass for class sums and counts."""
+        received = Received(visit.round_number, visit.shared, visit.personal)
+        done = site_round(model, data.train, study=self.study, received=received, generator=draws(self.study, visit))
+        return Update(Sent(done.arrays, len(data.train)), head_predictor(model), summary=done.summary)
 
+    def choose(self, model: Model, data: SiteData, visit: Visit) -> tuple[str, Predictor]:
+        """After the last round: the version as received, an own head, their blend or the model after local training,
+        by log loss on the validation records (`learning.choice`). It is used and never sent."""
+        if data.validation is None:
+            raise ValueError("a choice needs validation records")
+        start = Start(self.study, Received(visit.round_number, visit.shared, visit.personal), visit.site)
+        found = choose(model, start, records=data.train, validation=data.validation)
+        return found.kind, with_model(model, found.weights)
 
-def _rule(study: StudyFile) -> StoppingRule:
-    if study.stopping is None:
-        return StoppingRule(study.rounds.total)
-    return StoppingRule(study.rounds.total, study.stopping.relative_tolerance, study.stopping.patience)
-
-
-def _aggregate(
-    schema: TensorSchema,
-    study: StudyFile,
-    uploads: Mapping[str, Arrays],
-    *,
-    shared: ArrayMap,
-    heads: Mapping[str, ArrayMap],
-) -> RoundResult:
-    previous = GlobalPrototypes(shared[PROTOTYPES], shared[PROTOTYPE_AGE])
-    accumulator = RoundAccumulator(schema, aggregation_options(study), previous=previous, sites=uploads.keys())
-    flatten = accumulator.layout.head.flatten
-    outside = {site: flatten(head) for site, head in heads.items() if site not in uploads}
-    streams = {site: partial(pieces, schema, arrays) for site, arrays in uploads.items()}
-    return aggregate(streams, accumulator, outside=outside)
+    def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
+        """5. Aggregate and publish."""
+        previous = GlobalPrototypes(shared[PROTOTYPES], shared[PROTOTYPE_AGE])
+        accumulator: RoundAccumulator | None = None
+        for site, sent in updates:
+            schema = layout_of(sent.arrays)
+            if accumulator is None:
+                options = aggregation_options(self.study)
+                accumulator = RoundAccumulator(schema, options, previous=previous, sites=sites)
+            accumulator.accept(site, pieces(schema, sent.arrays))
+        if accumulator is None:
+            raise ValueError("a round without an upload has no result")
+        result = accumulator.result()
+        heads = {site: result.head_arrays(site) for site in sites}
+        return Combined(result.shared_arrays(), heads, result.relation, result.loss)

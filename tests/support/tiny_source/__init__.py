@@ -7,12 +7,12 @@ The site allows that name in its settings and gives its options there. It reads 
 from collections.abc import Mapping
 from pathlib import Path
 
+from secureproto.data.gathering import Gathering
+from secureproto.data.holdout import HoldOut
+from secureproto.data.source import Loaded
 from secureproto.errors import Misconfigured
 from secureproto.study.features import BadRecord, FeatureSchema, LabelSchema
 from secureproto.study.schema import StudyFile
-from secureproto_client.data.gathering import Gathering
-from secureproto_client.data.holdout import HoldOut
-from secureproto_client.data.source import Loaded
 
 
 class LineSource:

@@ -29,8 +29,8 @@ def _inputs(shape: Shape, *, signed: bool) -> tuple[np.ndarray[tuple[int, ...], 
 
 def test_auto_takes_the_linear_form_where_it_is_the_same_and_cheaper() -> None:
     sums, heads = _inputs(MANY, signed=False)
-    auto = personalise(sums, heads, Options())
-    matrix = personalise(sums, heads, Options(form="matrix"))
+    auto = personalise(sums, heads, Options(normalisation="row_sum"))
+    matrix = personalise(sums, heads, Options(normalisation="row_sum", form="matrix"))
     assert (auto.form, auto.relation) == ("linear", None)
     assert matrix.form == "matrix"
     assert matrix.relation is not None
@@ -42,8 +42,8 @@ def test_auto_takes_the_linear_form_where_it_is_the_same_and_cheaper() -> None:
     [
         Options(normalisation="power", power=1),
         Options(normalisation="softmax"),
-        Options(max_peer_share=0.5),
-        Options(form="matrix"),
+        Options(normalisation="row_sum", max_peer_share=0.5),
+        Options(normalisation="row_sum", form="matrix"),
     ],
 )
 def test_auto_never_takes_it_where_it_is_another_function(options: Options) -> None:
@@ -54,9 +54,9 @@ def test_auto_never_takes_it_where_it_is_another_function(options: Options) -> N
 def test_one_negative_entry_is_enough_for_the_matrix_form() -> None:
     sums, heads = _inputs(MANY, signed=False)
     sums[7, 1, 0], sums[7, 1, -1] = -1e-9, 3
-    assert personalise(sums, heads, Options()).form == "matrix"
+    assert personalise(sums, heads, Options(normalisation="row_sum")).form == "matrix"
     with pytest.raises(ValueError, match="negative"):
-        personalise(sums, heads, Options(form="linear"))
+        personalise(sums, heads, Options(normalisation="row_sum", form="linear"))
 
 
 def test_where_the_forms_cost_the_same() -> None:
@@ -67,26 +67,30 @@ def test_where_the_forms_cost_the_same() -> None:
 
 def test_linear_by_name_is_taken_for_few_sites_too() -> None:
     sums, heads = _inputs(Shape(sites=3), signed=False)
-    assert personalise(sums, heads, Options(form="linear")).form == "linear"
-    assert personalise(sums, heads, Options()).form == "matrix"
+    assert personalise(sums, heads, Options(normalisation="row_sum", form="linear")).form == "linear"
+    assert personalise(sums, heads, Options(normalisation="row_sum")).form == "matrix"
 
 
 def test_a_site_without_records_keeps_its_head_in_both_forms() -> None:
     sums, heads = _inputs(MANY, signed=False)
     sums[11] = 0
-    for options in (Options(form="linear"), Options(form="matrix"), Options(normalisation="softmax")):
+    for options in (
+        Options(normalisation="row_sum", form="linear"),
+        Options(normalisation="row_sum", form="matrix"),
+        Options(normalisation="softmax"),
+    ):
         assert personalise(sums, heads, options).heads[11].tolist() == heads[11].tolist()
 
 
 def test_the_relation_of_many_sites_never_exists_whole() -> None:
     shape = Shape(sites=RELATION_KEPT + 1, classes=2, width=2, head=3)
     sums, heads = _inputs(shape, signed=True)
-    mixed = personalise(sums, heads, Options())
+    mixed = personalise(sums, heads, Options(normalisation="row_sum"))
     assert (mixed.form, mixed.relation) == ("matrix", None)
     values = representations(sums, "prior")
     block = 64 * 8 * shape.sites
     tracemalloc.start()
-    blocked = mix_by_rows(values, heads, Options(), block_bytes=block)
+    blocked = mix_by_rows(values, heads, Options(normalisation="row_sum"), block_bytes=block)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3 * block < 8 * shape.sites**2

@@ -58,6 +58,29 @@ def test_softmax_gives_a_zero_representation_the_weight_of_cosine_zero() -> None
     np.testing.assert_allclose(found[1], weights / weights.sum(), atol=1e-15)
 
 
+def test_evidence_is_softmax_with_a_temperature_of_each_sites_own() -> None:
+    records = np.array([4.0, 100.0, 2500.0, 0.0])
+    found = relation_matrix(VALUES, Options(normalisation="evidence", evidence_scale=2.0), records)
+    for row, temperature in ((0, 1.0), (1, 0.2), (2, 0.04)):
+        alike = relation_matrix(VALUES, Options(normalisation="softmax", temperature=temperature))
+        np.testing.assert_allclose(found[row], alike[row], atol=1e-15)
+
+
+def test_the_more_records_the_more_a_site_prefers_those_like_itself() -> None:
+    options = Options(normalisation="evidence")
+    own = [relation_matrix(VALUES[:3], options, np.full(3, float(n)))[1, 1] for n in (1, 30, 600, 10_000)]
+    assert own == sorted(own)
+    assert own[0] < 0.4
+    assert own[-1] > 0.99
+    none = relation_matrix(VALUES[:3], options, np.zeros(3))  # as one record, never a division by zero
+    assert np.array_equal(none, relation_matrix(VALUES[:3], options, np.ones(3)))
+
+
+def test_evidence_needs_the_numbers_of_records() -> None:
+    with pytest.raises(ValueError, match="numbers of records"):
+        relation_matrix(VALUES, Options(normalisation="evidence"))
+
+
 @pytest.mark.parametrize("normalisation", ["row_sum", "power", "softmax"])
 def test_a_zero_representation_gets_the_identity_row(normalisation: str) -> None:
     options = {
@@ -110,7 +133,9 @@ def test_just_enough_peers_come_down_to_the_least() -> None:
 
 def test_a_site_alone_stays_itself() -> None:
     assert _cap([1.0], 0.5).tolist() == [1.0]
-    assert relation_matrix(np.array([[1.0, 2.0]]), Options(max_peer_share=0.5)).tolist() == [[1.0]]
+    assert relation_matrix(np.array([[1.0, 2.0]]), Options(normalisation="row_sum", max_peer_share=0.5)).tolist() == [
+        [1.0]
+    ]
 
 
 def test_the_bound_knows_whose_row_it_is() -> None:

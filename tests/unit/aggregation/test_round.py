@@ -114,12 +114,12 @@ def _names_the_site_and_no_number(error: Rejected) -> None:
 
 def test_the_linear_form_by_name_refuses_negative_sums_and_says_whose() -> None:
     round_ = federation(7, Shape(sites=3), signed=False, empty=0.0)
-    assert round_.run(Options(form="linear")).form == "linear"
+    assert round_.run(Options(normalisation="row_sum", form="linear")).form == "linear"
     sums = round_.uploads["site-1"]["prototypes"].copy()
     sums[0, 0] = -0.5
     edited = _edited(round_, "site-1", "prototypes", sums)
     with pytest.raises(Rejected) as caught:
-        edited.run(Options(form="linear"))
+        edited.run(Options(normalisation="row_sum", form="linear"))
     assert caught.value.reason is Reason.SCHEMA
     _names_the_site_and_no_number(caught.value)
     assert edited.run(Options()).form == "matrix"

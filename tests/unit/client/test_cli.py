@@ -31,8 +31,10 @@ def test_status_as_json_and_as_a_table(rig: Rig, capsys: pytest.CaptureFixture[s
     assert run(["client", "status", str(rig.root), "-o", "json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     study = shown["studies"][0]
-    assert (study["study"], study["version"], study["in_use"], study["rounds"]) == (STUDY, 1, "1-local", {"done": 1})
+    assert (study["study"], study["version"], study["in_use"], study["rounds"]) == (STUDY, 1, "1", {"done": 1})
     assert set(study["scores"]) == {"0", "1", "1-local"}
+    assert (study["chosen"]["model"], study["chosen"]["version"], study["chosen"]["classes"]) == ("1", 1, 2)
+    assert set(study["chosen"]["log_loss"]) == {"mixed", "blend", "own", "local"}
     assert run(["client", "status", "--site-dir", str(rig.root)]) == 0
     assert "studies.small.in_use" in capsys.readouterr().out
 
@@ -42,11 +44,11 @@ def test_models_are_listed_chosen_and_exported(rig: Rig, capsys: pytest.CaptureF
     assert run(["client", "model", "list", *here, "-o", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(row["model"], row["private"], row["in_use"]) for row in rows] == [
-        ("0", False, False), ("1", False, False), ("1-local", True, True),
+        ("0", False, False), ("1", False, True), ("1-local", True, False),
     ]  # fmt: skip
     assert run(["client", "model", "use", "0", *here]) == 0
     assert run(["client", "model", "rollback", *here]) == 0
-    assert "in use: 1-local" in capsys.readouterr().err
+    assert "in use: 1\n" in capsys.readouterr().err
     assert run(["client", "model", "use", "latest", *here]) == 0
     assert run(["client", "model", "use", "9", *here]) == 7
     target = rig.root / "model.safetensors"
@@ -65,7 +67,7 @@ def test_predictions_go_to_stdout_and_talk_to_stderr(rig: Rig, capsys: pytest.Ca
     assert code == 0
     assert [row["id"] for row in json.loads(shown.out)["predictions"]] == ["q1"]
     assert "no prediction: " in shown.err
-    assert "1 classified with small model 1-local, 1 left out" in shown.err
+    assert "1 classified with small model 1, 1 left out" in shown.err
 
 
 def test_what_is_no_site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from secureproto.data.source import Isolated, Loaded
 from secureproto.errors import (
     Partial,
 )
@@ -16,7 +17,6 @@ from secureproto.learning.dataset import Records
 from secureproto.learning.training import step_count
 from secureproto_client import opening
 from secureproto_client.agent import Agent
-from secureproto_client.data.source import Isolated, Loaded
 from secureproto_client.journal import State
 from secureproto_client.logs import logging_to
 from secureproto_client.models import StoredModel

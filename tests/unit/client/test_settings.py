@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.data.settings import CsvSettings
 from secureproto.errors import Misconfigured
 from secureproto_client import first_settings, settings
-from secureproto_client.data.settings import CsvSettings
 from secureproto_client.link import _proxy
 from secureproto_client.paths import SitePaths
 

@@ -15,7 +15,7 @@ from secureproto.learning.evaluate import evaluate
 from secureproto.learning.losses import PrototypeLoss, cross_entropy_loss
 from secureproto.learning.model import Model, build, to_arrays
 from secureproto.learning.prototypes import class_sums
-from secureproto.learning.training import TrainingSummary, batches, train
+from secureproto.learning.training import Plan, TrainingSummary, batches, train
 from secureproto.study.schema import StudyFile, TrainingSection
 from support.learning import blobs, tabular_study, torch_generator
 
@@ -25,7 +25,7 @@ def run(
 ) -> tuple[Model, TrainingSummary]:
     model = build(study, ["support.tiny_model:factory"])
     loss = loss or cross_entropy_loss(3, 8)
-    return model, train(model, data, training=study.training, loss=loss, generator=torch_generator(seed))
+    return model, train(model, data, plan=Plan(study.training, loss), generator=torch_generator(seed))
 
 
 def flat(model: nn.Module) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -162,8 +162,7 @@ def test_progress_counts_to_the_end() -> None:
     train(
         build(study),
         blobs(6),
-        training=study.training,
-        loss=cross_entropy_loss(3, 8),
+        plan=Plan(study.training, cross_entropy_loss(3, 8)),
         generator=torch_generator(),
         progress=lambda done, total: seen.append((done, total)),
     )
@@ -186,4 +185,4 @@ def test_a_batch_of_one_under_batch_norm_is_said() -> None:
     spec = ModelSpec((4,), 3, 8)
     model = Model(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)), nn.Linear(8, 3), spec=spec)
     with pytest.raises(Misconfigured, match="batch of one"):
-        train(model, blobs(5), training=study.training, loss=cross_entropy_loss(3, 8), generator=torch_generator())
+        train(model, blobs(5), plan=Plan(study.training, cross_entropy_loss(3, 8)), generator=torch_generator())

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.data.factory import open_source
+from secureproto.data.settings import CsvSettings
+from secureproto.data.source import Isolated, Loaded
 from secureproto.errors import Misconfigured
 from secureproto.simulation.heart.hospitals import (
     HOSPITALS,
@@ -15,9 +18,6 @@ from secureproto.simulation.heart.hospitals import (
 )
 from secureproto.study.features import FeatureSchema
 from secureproto.study.file import load
-from secureproto_client.data.factory import open_source
-from secureproto_client.data.settings import CsvSettings
-from secureproto_client.data.source import Isolated, Loaded
 
 # rows, and train / test of FLamby's split, in the data's README
 COUNTS = {
@@ -70,7 +70,7 @@ def test_the_study_is_the_documented_one() -> None:
         "restecg=0", "restecg=1", "restecg=2", "thalach", "exang=0", "exang=1", "oldpeak",
     )  # fmt: skip
     assert (study.rounds.total, study.rounds.quorum) == (30, 3)
-    assert (study.relation.normalisation, study.relation.temperature) == ("softmax", 0.1)
+    assert (study.relation.normalisation, study.relation.representation) == ("evidence", "prior")
 
 
 def test_the_licence_travels_with_the_data() -> None:

@@ -1,15 +1,18 @@
 """The installed study on the four hospitals: joining pays on average, as the method's own sketch found."""
 
 import csv
-from collections.abc import Callable
 from itertools import groupby
 
 import numpy as np
 
 from secureproto.learning.dataset import Records
-from secureproto.simulation.baselines import local, protoaligned
+from secureproto.simulation.baselines.local import Local
+from secureproto.simulation.baselines.protoaligned import ProtoAligned
 from secureproto.simulation.heart.hospitals import data_path, study_path
-from secureproto.simulation.inprocess import Outcome, SiteData, Sites, with_seed
+from secureproto.simulation.method import Method
+from secureproto.simulation.outcomes import outcomes
+from secureproto.simulation.population import GivenSites, SiteData
+from secureproto.simulation.run import with_seed
 from secureproto.study.features import FeatureSchema, LabelSchema
 from secureproto.study.file import load
 from secureproto.study.schema import StudyFile
@@ -29,8 +32,8 @@ def hospitals(study: StudyFile) -> dict[str, SiteData]:
     return {site: SiteData(records(rows, "train"), records(rows, "test")) for site, rows in rows_of.items()}
 
 
-def mean_accuracy(run: Callable[[Sites, StudyFile], dict[str, Outcome]], sites: Sites, study: StudyFile) -> float:
-    return float(np.mean([outcome.tuned.accuracy for outcome in run(sites, study).values()]))
+def mean_accuracy(method: Method, sites: GivenSites) -> float:
+    return float(np.mean([outcome.tuned.accuracy for outcome in outcomes(method, sites).values()]))
 
 
 def test_joining_pays() -> None:
@@ -44,7 +47,7 @@ def test_joining_pays() -> None:
     }
     means = np.array(
         [
-            [mean_accuracy(algorithm.run, sites, with_seed(study, seed)) for algorithm in (local, protoaligned)]
+            [mean_accuracy(kind(with_seed(study, seed)), GivenSites(sites)) for kind in (Local, ProtoAligned)]
             for seed in range(3)
         ]
     )

@@ -1,0 +1,207 @@
+"""Would a site be better off alone? Own data only against a federation's model, on the site's own held-out rows.
+
+    own data only            as many local trainings as the study has rounds (the simulation's `local`, the same code)
+    as received              the version as it was received; where its file has no head, by the nearest prototype
+    with a head trained here what is published, and a head trained on it here (only where the file has no head)
+    after local training     one local training more, as a member does it after the last version
+    in use                   what an enrolled site uses now
+
+Every score has a 95 % interval over draws of the held-out rows, and every model but the first the paired difference
+to it. The intervals tell how far these rows can be trusted, and nothing of how the numbers change with another seed.
+No connection is opened, and nothing of it leaves.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secureproto.data.source import Loaded
+from secureproto.errors import Misconfigured
+from secureproto.learning.arrays import load_arrays
+from secureproto.learning.choice import Start, candidates
+from secureproto.learning.exchange import ArrayMap, Received, initial_arrays, receive
+from secureproto.learning.inference import predict_proba
+from secureproto.learning.model import Model, build
+from secureproto.simulation.baselines.fedproto import nearest_prototype
+from secureproto.simulation.baselines.local import Local
+from secureproto.simulation.engines.inprocess import InProcess
+from secureproto.simulation.population import GivenSites, SiteData
+from secureproto.simulation.run import FAILURE, KEPT, Run, RunOptions
+from secureproto.simulation.statistics import MEASURES, Interval, bootstrap_difference, bootstrap_score
+from secureproto.simulation.store import RunStore
+from secureproto.study.schema import StudyFile
+from secureproto.wire.layouts import HEAD
+from secureproto_client.verdict import verdict
+
+OWN, RECEIVED, OWN_HEAD, TUNED, IN_USE = (
+    "own data only",
+    "as received",
+    "with a head trained here",
+    "after local training",
+    "in use",
+)
+TOO_HIGH = "the study's learning rate is too high for these records"
+FEW = 50  # rows; of fewer, a bootstrap interval is too narrow
+FEW_OF_CLASS = 10  # rows; on fewer of a class no verdict is built
+
+Probabilities = NDArray[np.float64]
+Measured = Mapping[str, Interval | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked. `model`: what the model is called; `head`: None where it came without one.
+
+    `in_use`: the version that the site uses now, in the layout of `shared` and `head`, by its name.
+    """
+
+    study: StudyFile
+    model: str
+    version: int
+    shared: ArrayMap
+    head: ArrayMap | None
+    loaded: Loaded
+    site: str
+    in_use: tuple[str, ArrayMap, ArrayMap] | None = None
+    allowed_factories: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model: its scores, and what it has over own data only; None where a measure cannot be had."""
+
+    model: str
+    scores: Measured
+    gains: Measured
+
+
+@dataclass(frozen=True)
+class Benefit:
+    """The answer. `notes`: what limits it, one line each."""
+
+    study: str
+    model: str
+    training: int
+    held_out: int
+    lines: tuple[Line, ...]
+    verdict: str
+    notes: tuple[str, ...]
+
+
+def answer(question: Question) -> Benefit:
+    """Train, score, compare.
+
+    Raises:
+        Misconfigured: nothing is held out, the model is of another study or not finite, or a training diverges.
+        PolicyDenied: the model's factory is not allowed here.
+    """
+    held_out = question.loaded.test
+    if len(held_out) == 0:
+        raise Misconfigured(
+            f"{question.study.name}: no row is held out: nothing can be compared",
+            hint="set hold_out over 0, or mark rows as test in a split column",
+        )
+    found = dict(_probabilities(question, held_out.x))
+    lines = tuple(
+        Line(
+            model,
+            {m: bootstrap_score(held_out.y, each, m, generator=_draws()) for m in MEASURES},
+            {m: bootstrap_difference(held_out.y, each, found[OWN], m, generator=_draws()) for m in MEASURES}
+            if model != OWN
+            else {},
+        )
+        for model, each in found.items()
+    )
+    return Benefit(
+        study=question.study.name,
+        model=question.model,
+        training=len(question.loaded.train),
+        held_out=len(held_out),
+        lines=lines,
+        verdict=verdict(lines[-1].model, _countable(lines[-1].gains, held_out.y), len(held_out)),
+        notes=(*question.notes, *_limits(question)),
+    )
+
+
+def _probabilities(question: Question, x: NDArray[np.float32]) -> Iterator[tuple[str, Probabilities]]:
+    """(n, C) of each model; the last is what a member would use."""
+    study = question.study
+    model = build(study, question.allowed_factories)
+    own = _own_data_only(question)
+    first_head = initial_arrays(model)[1]
+    load_arrays(model, own)
+    yield OWN, predict_proba(model, x)
+    received = Received(question.version, question.shared, first_head if question.head is None else question.head)
+    start = Start(study, received, question.site)
+    prototypes = receive(model, received.shared, received.head)
+    if question.head is not None:
+        yield RECEIVED, predict_proba(model, x)
+    else:
+        if prototypes.present.any():
+            yield f"{RECEIVED}, nearest prototype", nearest_prototype(model, prototypes, x)
+        weights = _fitted(model, replace(start, kinds=("own",)), question)
+        yield OWN_HEAD, predict_proba(model, x)
+        head = {name: array for name, array in weights.items() if name.startswith(HEAD)}
+        start = replace(start, received=replace(received, head=head))
+    _fitted(model, replace(start, kinds=("local",)), question)
+    yield TUNED, predict_proba(model, x)
+    if question.in_use is not None:
+        name, shared, head_in_use = question.in_use
+        receive(model, shared, head_in_use)
+        yield f"{IN_USE}: {name}", predict_proba(model, x)
+
+
+def _fitted(model: Model, start: Start, question: Question) -> ArrayMap:
+    """Fit the one candidate of `start`; `model` has its weights afterwards."""
+    (kind,) = start.kinds
+    found = candidates(model, start, records=question.loaded.train)
+    if kind not in found:
+        raise Misconfigured(f"{question.study.name}: training on from the federation's model diverges", hint=TOO_HIGH)
+    load_arrays(model, found[kind])
+    return found[kind]
+
+
+def _own_data_only(question: Question) -> ArrayMap:
+    """The weights after as many local trainings as the study has rounds."""
+    study, data, store = question.study, question.loaded, RunStore()
+    sites = GivenSites({question.site: SiteData(data.train, data.test)})
+    options = RunOptions(study.rounds.total + 1, question.allowed_factories)
+    try:
+        Run(Local(study), sites, InProcess(), store, options).go()
+        failure = store.fact(FAILURE)
+        if failure is not None:
+            raise Misconfigured(f"{study.name}: own data only: {failure}", hint=TOO_HIGH)
+        return store.get(KEPT + question.site)
+    finally:
+        store.close()
+
+
+def _draws() -> np.random.Generator:
+    """The same draws of rows for every model and measure, and in every run."""
+    return np.random.default_rng(0)
+
+
+def _countable(gains: Measured, y: NDArray[np.int64]) -> Measured:
+    """Of what is gained, what a verdict may stand on: one row of a class would decide the others."""
+    scarce = np.unique(y, return_counts=True)[1].min() < FEW_OF_CLASS
+    return {measure: gain for measure, gain in gains.items() if measure == "accuracy" or not scarce}
+
+
+def _limits(question: Question) -> Iterator[str]:
+    """What the reader must know of the rows."""
+    classes, train, test = question.study.classes, question.loaded.train.y, question.loaded.test.y
+    if len(test) < FEW:
+        yield f"only {len(test)} rows are held out: intervals of so few are too narrow"
+    missing = [name for index, name in enumerate(classes) if not (test == index).any()]
+    if missing:
+        yield f"no held-out row of class {', '.join(missing)}: no AUC"
+    counts = np.bincount(test, minlength=len(classes))
+    scarce = [f"{name} ({count})" for name, count in zip(classes, counts, strict=True) if 0 < count < FEW_OF_CLASS]
+    if scarce:
+        told = ", ".join(scarce)
+        yield f"few held-out rows of class {told}: balanced accuracy and AUC are not counted in the verdict"
+    if len(np.unique(train)) == 1:
+        yield f"every training row is of class {classes[int(train[0])]}: whatever trains on them learns to say so"

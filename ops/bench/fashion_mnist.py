@@ -1,0 +1,156 @@
+"""The method against its peers on Fashion-MNIST: FedPAC's split over 200 rounds, four other partitions over 40.
+
+    python ops/bench/fashion_mnist.py [--setting fedpac,dirichlet-0.1,…] [--methods local,…] [--seeds 3] [--work DIR]
+    python ops/bench/fashion_mnist.py --table
+
+Hours on two cores, so it can be stopped at any time and goes on from the last whole round in --work; several may run
+side by side on other settings, methods or seeds. A run that has ended leaves one small file in
+`results/fashion_mnist/SETTING/METHOD.SEED.json` and is not done again; `--table` prints what these files hold. One
+partition a setting, drawn with seed 0; 20 sites of 600 training records; network and training as FedPAC's paper has
+them (Xu, Tong, Huang, ICLR 2023). `secureproto simulate run secureproto/simulation/studies/fashion-mnist.toml --data
+fashion-mnist --sites 20 --per-site 600 --partition …` runs the same. Hyper-parameters: each method's defaults.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from urllib.parse import quote, unquote
+
+from secureproto.simulation.command import Request, session
+from secureproto.simulation.data.catalogue import example_study
+from secureproto.simulation.history import RECEIVED, TEST, TUNED, History
+
+RESULTS = Path(__file__).parent / "results" / "fashion_mnist"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A partition, the rounds, the methods of the comparison."""
+
+    partition: str
+    rounds: int
+    evaluate_every: int
+    methods: tuple[str, ...]
+
+
+ALL = ("local", "fedavg", "fedprox", "fedper", "fedrep", "fedproto", "fedpac", "ditto", "protoaligned")
+SETTINGS = {
+    "fedpac": Setting("fedpac:20:3", 200, 10, ("local", "fedavg", "fedper", "fedpac", "protoaligned")),
+    "dirichlet-0.1": Setting("dirichlet:0.1", 40, 10, ALL),
+    "dirichlet-1": Setting("dirichlet:1", 40, 10, ALL),
+    "iid": Setting("iid", 40, 10, ALL),
+    "two-classes": Setting("pathological:2", 40, 10, ALL),
+}
+
+
+def request(name: str, labels: tuple[str, ...], arguments: argparse.Namespace) -> Request:
+    """What `simulate run` would be asked for."""
+    setting = SETTINGS[name]
+    return Request(
+        study=example_study("fashion-mnist"),
+        data=("fashion-mnist",),
+        partition=setting.partition,
+        sites=20,
+        per_site=600,
+        rounds=setting.rounds,
+        evaluate_every=setting.evaluate_every,
+        methods=labels,
+        without_baselines=True,
+        models=False,
+        out=arguments.work / name,
+    )
+
+
+def run(name: str, arguments: argparse.Namespace) -> None:
+    """All runs of a setting that are not done yet."""
+    labels = tuple(arguments.methods.split(",")) if arguments.methods else SETTINGS[name].methods
+    asked = request(name, labels, arguments)
+    assert asked.out is not None
+    with session(asked, asked.out, say) as opened:
+        partition = opened.experiment.definition.partition_digest
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+            for label in labels:
+                path = RESULTS / name / f"{quote(label, safe='=,+-')}.{seed}.json"
+                if not path.exists():
+                    opened.go(label, seed)
+                    histories = opened.experiment.histories()
+                    found = next(one for one in histories if (one.method, one.seed) == (label, seed))
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(json.dumps(kept(found, partition), indent=1) + "\n")
+
+
+def kept(history: History, partition: str) -> dict[str, object]:
+    """What is kept of a run: scores of every site after the last round, the curve of their means, bytes, seconds."""
+    last = history.rounds[-1].sites
+    curve = {
+        record.number: {point: round(mean(record.sites, point), 5) for point in (RECEIVED, TUNED)}
+        for record in history.rounds
+        if any(RECEIVED in site.points for site in record.sites.values())
+    }
+    return {
+        "partition_digest": partition,
+        "failure": history.failure,
+        "sites": {name: {p: m[TEST].model_dump() for p, m in site.points.items()} for name, site in last.items()},
+        "curve": curve,
+        "bytes_sent_a_site": sum(site.bytes_sent for record in history.rounds for site in record.sites.values())
+        / len(last),
+        "seconds": round(sum(record.seconds for record in history.rounds), 1),
+    }
+
+
+def mean(sites: object, point: str) -> float:
+    """Mean test accuracy over the sites."""
+    assert isinstance(sites, dict)
+    return fmean(site.points[point][TEST].accuracy for site in sites.values())
+
+
+def table() -> None:
+    """Accuracy in percent: mean over the sites, then over seeds with their standard deviation."""
+    for name, setting in SETTINGS.items():
+        found = defaultdict(list)
+        for path in sorted((RESULTS / name).glob("*.json")):
+            label, _, _ = unquote(path.name).rsplit(".", 2)
+            found[label].append(json.loads(path.read_text()))
+        if found:
+            print(f"\n{name}: {setting.partition}, {setting.rounds} rounds")
+        for label, runs in found.items():
+            ended = [one for one in runs if one["failure"] is None]
+            columns = [f"{point} {summary(ended, point)}" for point in (RECEIVED, TUNED)]
+            print(f"  {label:40s} {'   '.join(columns)}   seeds {len(ended)} of {len(runs)}")
+
+
+def summary(runs: list[dict[str, dict[str, dict[str, dict[str, float]]]]], point: str) -> str:
+    """Mean, deviation over seeds, worst site."""
+    means = [fmean(site[point]["accuracy"] for site in run["sites"].values()) for run in runs]
+    worst = fmean(min(site[point]["accuracy"] for site in run["sites"].values()) for run in runs)
+    deviation = f" ± {100 * stdev(means):.2f}" if len(means) > 1 else ""
+    return f"{100 * fmean(means):.2f}{deviation} (worst site {100 * worst:.1f})"
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """As the module says."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--setting", default=",".join(SETTINGS))
+    parser.add_argument("--methods")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp/secureproto-bench"))  # noqa: S108 - resumable
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.table:
+        for name in arguments.setting.split(","):
+            run(name, arguments)
+    table()
+
+
+if __name__ == "__main__":
+    main()

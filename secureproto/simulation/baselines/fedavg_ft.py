@@ -1,0 +1,35 @@
+"""FedAvg with local fine-tuning: FedAvg's model, trained once more by each site on its own records before it is used.
+
+Source: Yu, Bagdasaryan, Shmatikov, "Salvaging Federated Learning by Local Adaptation", 2020, section 4.1; "FedAvg-FT"
+in the tables of FedPAC (Xu, Tong, Huang, ICLR 2023). The rounds are FedAvg's own, and so are taken from its run: what
+a FedAvg site has after its local training is what this algorithm's site uses.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from secureproto.simulation.baselines.fedavg import FedAvg
+from secureproto.simulation.history import RECEIVED, TUNED, History, SiteRound
+
+
+@dataclass(frozen=True)
+class FedAvgFineTuned(FedAvg):
+    """A Method whose runs are FedAvg's, read at another point."""
+
+    title: ClassVar[str] = "FedAvg + fine-tuning"
+    runs_as: ClassVar[str] = "fedavg"
+
+
+def fine_tuned(history: History, label: str) -> History:
+    """FedAvg's history, read where its sites have trained: that model is in use at both points."""
+
+    def read(site: SiteRound) -> SiteRound:
+        points = {RECEIVED: site.points[TUNED], TUNED: site.points[TUNED]} if TUNED in site.points else {}
+        return site.model_copy(update={"points": points})
+
+    rounds = tuple(
+        record.model_copy(update={"sites": {name: read(site) for name, site in record.sites.items()}})
+        for record in history.rounds
+    )
+    update = {"method": label, "title": FedAvgFineTuned.title, "rounds": rounds}
+    return history.model_copy(update=update)

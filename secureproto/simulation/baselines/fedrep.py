@@ -1,0 +1,46 @@
+"""FedRep: in each round a site fits its head to the common representation, then takes a step with the representation.
+
+Source: Collins, Hassani, Mokhtari, Shakkottai, "Exploiting Shared Representations for Personalized Federated
+Learning", ICML 2021, Algorithm 1:
+
+    1. The server sends φ_t, the representation (the study's extractor).
+    2. Site i makes τ updates of its head h_i with φ_t fixed. Here `head_epochs` over its records.
+    3. It updates φ with h_i fixed. Here the study's local epochs, as every algorithm of a comparison has them.
+    4. The server averages the φ_i. The paper's sites are of one size; here the mean is weighted by records.
+
+The head stays at its site, and begins as the study's first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from secureproto.learning.model import Model
+from secureproto.learning.training import TrainingSummary
+from secureproto.simulation.baselines.fedper import FedPer
+from secureproto.simulation.baselines.local_part import plain_loss
+from secureproto.simulation.baselines.parts import head_then_body
+from secureproto.simulation.method import Visit
+from secureproto.simulation.population import SiteData
+
+
+@dataclass(frozen=True)
+class FedRep(FedPer):
+    """A Method: what is sent and kept is as in FedPer; head and extractor are trained one after the other.
+
+    Raises:
+        ValueError: `head_epochs` under 1.
+    """
+
+    head_epochs: int = 5
+    title: ClassVar[str] = "FedRep"
+    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"head_epochs": (1, 5, 10)}
+
+    def __post_init__(self) -> None:
+        if self.head_epochs < 1:
+            raise ValueError("head_epochs is a whole number from 1 on")
+
+    def _local(self, model: Model, data: SiteData, visit: Visit) -> TrainingSummary:
+        """2. h_i with φ_t fixed; 3. φ with h_i fixed."""
+        loss = plain_loss(model)
+        return head_then_body(model, data, visit, study=self.study, head_epochs=self.head_epochs, loss=loss)

@@ -1,0 +1,44 @@
+"""The two parts of a model in a site's hands: taken apart by name, and trained one after the other.
+
+Invariant: the names are those of the wire (`extractor.…`, `head.…`), so a whole model is its parts put together.
+"""
+
+from dataclasses import replace
+
+from secureproto.learning.arrays import Arrays
+from secureproto.learning.exchange import ArrayMap
+from secureproto.learning.losses import PrototypeLoss
+from secureproto.learning.model import Model
+from secureproto.learning.training import Plan, TrainingSummary, train
+from secureproto.simulation.baselines.local_part import draws, plain_loss
+from secureproto.simulation.method import Visit
+from secureproto.simulation.population import SiteData
+from secureproto.study.schema import StudyFile
+from secureproto.wire.layouts import EXTRACTOR, HEAD
+
+
+def extractor_of(arrays: ArrayMap) -> Arrays:
+    """The tensors of the extractor."""
+    return {name: array for name, array in arrays.items() if name.startswith(EXTRACTOR)}
+
+
+def head_of(arrays: ArrayMap) -> Arrays:
+    """The tensors of the classifier head."""
+    return {name: array for name, array in arrays.items() if name.startswith(HEAD)}
+
+
+def head_then_body(
+    model: Model, data: SiteData, visit: Visit, *, study: StudyFile, head_epochs: int, loss: PrototypeLoss
+) -> TrainingSummary:
+    """The head for `head_epochs` on cross entropy, extractor frozen; then the extractor on `loss`, head frozen, for
+    the study's epochs or steps.
+
+    Each has its own order of records, and an optimizer that starts anew with the study's learning rate. What is
+    measured is the second's; the steps are those of both.
+    """
+    of_head = study.training.model_copy(update={"local_epochs": head_epochs, "local_steps": None})
+    first = Plan(of_head, plain_loss(model), "head")
+    head = train(model, data.train, plan=first, generator=draws(study, visit, "head"))
+    second = Plan(study.training, loss, "extractor")
+    body = train(model, data.train, plan=second, generator=draws(study, visit))
+    return replace(body, steps=head.steps + body.steps)

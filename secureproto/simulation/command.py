@@ -1,0 +1,222 @@
+"""What the verbs `simulate run` and `simulate compare` do, from checked options to tables and files.
+
+1. Study, records, partition, methods (`planning`): all that can be wrong is told before anything is trained.
+2. The directory (`experiment`): a new one, or the same experiment gone on with.
+3. Every method × seed (`experiment.Experiment.run`); one that diverges is noted, the others go on.
+4. Summary, CSV, JSON, HTML page.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import Field
+
+from secureproto.errors import Misconfigured, Partial
+from secureproto.simulation.engines.seam import Engine
+from secureproto.simulation.experiment import Definition, Execution, Experiment, runs_of, write_atomically
+from secureproto.simulation.history import RECEIVED, TEST, History, RoundRecord
+from secureproto.simulation.page import page_of
+from secureproto.simulation.partition import file as partition_file
+from secureproto.simulation.partition.picture import draw as picture
+from secureproto.simulation.partition.spec import is_file
+from secureproto.simulation.planning import IN_EVERY_TABLE, Asked, Ground, open_engine, prepare, run_options
+from secureproto.simulation.results import Summary, rows, summarise, write_csv, write_json
+from secureproto.simulation.results.reported import VALIDATED, Rule
+from secureproto.simulation.run import RunOptions
+from secureproto.study.file import digest, read
+
+Say = Callable[[str], None]
+
+
+class Request(Asked):
+    """What `simulate run` was asked for."""
+
+    without_baselines: bool = False
+    models: bool = Field(default=True)
+
+    @property
+    def labels(self) -> list[str]:
+        """The methods that were asked for, after those that every table carries."""
+        asked = super().labels
+        return asked if self.without_baselines else [*(name for name in IN_EVERY_TABLE if name not in asked), *asked]
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """How results are told: the reported version, a target accuracy, the method to compare with."""
+
+    rule: Rule = "last"
+    target: float | None = None
+    reference: str = "local"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The results of an experiment, or of several."""
+
+    summary: Summary
+    histories: tuple[History, ...]
+
+    def rows(self) -> list[dict[str, object]]:
+        """For a table."""
+        return rows(self.summary)
+
+    def as_json(self) -> dict[str, object]:
+        """For a program."""
+        return asdict(self.summary)
+
+    def check(self) -> None:
+        """Raise Partial if a run did not come to its end."""
+        if self.summary.failures:
+            told = "; ".join(f"{one.method} with seed {one.seed}: {one.reason}" for one in self.summary.failures)
+            raise Partial(f"{len(self.summary.failures)} of the runs did not end: {told}")
+
+
+def perform(request: Request, reporting: Reporting, say: Say) -> Found:
+    """Everything `simulate run` does.
+
+    Raises:
+        Misconfigured, Unavailable: what was asked cannot be done.
+        Conflict: the directory holds another experiment, or another process works on one of its runs.
+        IntegrityBroken: a file of it is damaged.
+    """
+    if reporting.rule == VALIDATED and request.validation == 0 and not is_file(request.partition):
+        raise Misconfigured("--report validation needs validation records", hint="give --validation 0.2")
+    with _directory(request.out) as directory, session(request, directory, say, models=request.models) as opened:
+        for seed in request.seed_numbers:
+            for label in runs_of(request.labels, opened.ground.study):
+                opened.go(label, seed)
+        found = _found([opened.experiment], reporting)
+        _write(opened.experiment, found)
+    return found
+
+
+def compare_directories(directories: Sequence[Path], reporting: Reporting, out: Path | None, say: Say) -> Found:
+    """Everything `simulate compare` does: with several directories, methods are named DIRECTORY/METHOD.
+
+    Raises:
+        NotFound: a directory holds no experiment. IntegrityBroken: a file of one is damaged.
+        Misconfigured: nothing was run yet, or two directories have one name.
+    """
+    experiments = [Experiment.open(directory) for directory in directories]
+    found = _found(experiments, reporting)
+    if out is not None:
+        write_atomically(out, page_of(found.summary, found.histories, experiments).encode())
+        say(f"{out}: open it in any browser; it needs no network")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """An experiment that is being worked on."""
+
+    experiment: Experiment
+    ground: Ground
+    engine: Engine
+    options: RunOptions
+    say: Say
+    models: bool
+
+    def go(self, label: str, seed: int) -> None:
+        """Bring one run to its end, telling of every round that was scored. Raises as `Experiment.run`."""
+        sites = self.ground.divisions.of(seed).population(self.ground.pool)
+        execution = Execution(self.options, partial(self._tell, f"{label}, seed {seed}"), self.models)
+        self.experiment.run(label, seed, sites, self.engine, execution)
+
+    def _tell(self, name: str, record: RoundRecord) -> None:
+        """Which run, how far, and the mean accuracy over its sites."""
+        scores = [site.points[RECEIVED][TEST].accuracy for site in record.sites.values() if RECEIVED in site.points]
+        if scores:
+            of = f"{record.number} of {self.ground.study.rounds.total}"
+            self.say(f"{name}: round {of}, accuracy as received {sum(scores) / len(scores):.3f}")
+
+
+@contextmanager
+def session(asked: Asked, directory: Path, say: Say, *, models: bool = False) -> Iterator[Session]:
+    """What was asked, checked, in its directory, with an engine that is closed afterwards. Raises as `perform`."""
+    ground = prepare(asked)
+    engine = open_engine(asked)
+    try:
+        experiment = _begin(directory, asked, ground)
+        for line in ground.told():
+            say(line)
+        yield Session(experiment, ground, engine, run_options(asked), say, models)
+    finally:
+        engine.close()
+
+
+def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
+    """The directory of what was asked, with its partition on disk."""
+    text = read(asked.study)
+    path = directory / "partition.json"
+    partition = ground.divisions.partitions[0]
+    definition = Definition(
+        study=ground.study.name,
+        study_digest=digest(text),
+        data=asked.data,
+        pool_digest=partition.pool,
+        partition=partition.scheme,
+        partition_digest=partition_file.digest_of(ground.divisions),
+        split=partition.options.split,
+        rounds=ground.study.rounds.total,
+        evaluate_every=asked.evaluate_every,
+        redrawn_ratio=asked.test_share / (1 - asked.test_share) if asked.repeated else None,
+    )
+    experiment = Experiment.begin(directory, definition, text)
+    if not path.exists():
+        partition_file.save(ground.divisions, path)
+        drawn = picture(partition, ground.pool.records.y, ground.study.classes)
+        write_atomically(path.with_suffix(".svg"), drawn.encode())
+    return experiment
+
+
+def _found(experiments: Sequence[Experiment], reporting: Reporting) -> Found:
+    named = len(experiments) > 1
+    if len({experiment.directory.name for experiment in experiments}) < len(experiments):
+        raise Misconfigured("compare: two of the directories have one name", hint="rename one: names tell them apart")
+    histories: list[History] = []
+    for experiment in experiments:
+        prefix = f"{experiment.directory.name}/" if named else ""
+        histories += [one.model_copy(update={"method": prefix + one.method}) for one in experiment.histories()]
+    if not histories:
+        raise Misconfigured("compare: nothing was run yet", hint="simulate run … --out DIR")
+    reference = reporting.reference
+    if named and "/" not in reference:
+        reference = f"{experiments[0].directory.name}/{reference}"
+    summary = summarise(
+        histories,
+        rule=reporting.rule,
+        reference=reference,
+        target=reporting.target,
+        redrawn=experiments[0].definition.redrawn_ratio,
+        paired=on_one_partition(experiments),
+    )
+    return Found(summary, tuple(histories))
+
+
+def on_one_partition(experiments: Sequence[Experiment]) -> bool:
+    """Whether all have the same test records at the same sites: else a difference between them means nothing."""
+    return len({(one.definition.pool_digest, one.definition.partition_digest) for one in experiments}) == 1
+
+
+def _write(experiment: Experiment, found: Found) -> None:
+    directory = experiment.directory
+    write_csv(directory / "results.csv", found.histories)
+    write_json(
+        directory / "results.json", found.summary, {"experiment": experiment.definition.model_dump(mode="json")}
+    )
+    write_atomically(directory / "report.html", page_of(found.summary, found.histories, [experiment]).encode())
+
+
+@contextmanager
+def _directory(out: Path | None) -> Iterator[Path]:
+    """The directory that was asked for, or one that is gone afterwards."""
+    if out is not None:
+        yield out
+        return
+    with TemporaryDirectory(prefix="secureproto-simulation-") as name:
+        yield Path(name)

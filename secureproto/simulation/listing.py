@@ -1,0 +1,34 @@
+"""What there is to choose from: methods with their settings, data sets, partitions; and example study files."""
+
+from dataclasses import fields
+from pathlib import Path
+
+from secureproto.errors import Conflict
+from secureproto.simulation.baselines.catalogue import METHODS
+from secureproto.simulation.data.catalogue import example_study, known
+from secureproto.simulation.partition.spec import schemes
+
+
+def listing() -> list[dict[str, object]]:
+    """One row a method, data set and partition."""
+    found: list[dict[str, object]] = []
+    for name, kind in METHODS.items():
+        own = [f"{field.name}={field.default}" for field in fields(kind) if field.name != "study"]
+        found.append({"what": "method", "name": name, "takes": ", ".join(own), "about": kind.title})
+    for data in known():
+        found.append({"what": "data", "name": data.name, "takes": f"files: {data.files}", "about": data.title})
+    for scheme in schemes():
+        found.append({"what": "partition", "name": scheme.name, "takes": scheme.form, "about": scheme.summary})
+    return found
+
+
+def write_example_study(data: str, target: Path) -> None:
+    """Write the study file that comes with a built-in data set.
+
+    Raises:
+        Misconfigured: there is no such set. Conflict: the file is there already.
+    """
+    source = example_study(data)
+    if target.exists():
+        raise Conflict(f"{target} is there already", hint="give another name: nothing is overwritten")
+    target.write_bytes(source.read_bytes())

@@ -1,0 +1,189 @@
+"""A partition as a file: `partition.json`, so that another comparison, or another person, stands on the same rows.
+
+One JSON object: `format`, `digest`, `scheme`, `pool` (digest of the records), `repeated`, `options` (their seed left
+out) and `partitions`: for each its `seed` and, by site, the rows of `train`, `test` and `validation` and the `shift`.
+`digest` is SHA-256, under the label `format`, over the canonical bytes of all the other keys (`wire.canonical`, which
+has no floats: shares, gains and offsets are texts). The file holds row numbers and names of sites, no record.
+
+Invariant: what is loaded is what was saved, of the same records, or an error.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from secureproto.errors import Conflict, IntegrityBroken, Misconfigured
+from secureproto.simulation.partition.division import Divisions, Options, Partition, Split
+from secureproto.simulation.population import Pool, Rows, SiteRows
+from secureproto.simulation.shift import Shift
+from secureproto.wire import canonical
+
+FORMAT = "secureproto/v1/partition"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Shift(_Part):
+    gain: str
+    offset: str
+    quarter_turns: int
+
+
+_RowList = list[Annotated[int, Field(ge=0)]]
+
+
+class _Site(_Part):
+    train: _RowList
+    test: _RowList
+    validation: _RowList
+    shift: _Shift | None
+
+
+class _Draw(_Part):
+    seed: int
+    sites: dict[str, _Site]
+
+
+class _Options(_Part):
+    sites: int | None
+    per_site: int | None
+    split: Split
+    test_share: str
+    validation_share: str
+    minimum: int
+
+
+class _File(_Part):
+    format: Literal["secureproto/v1/partition"]
+    scheme: str
+    pool: str
+    repeated: bool
+    options: _Options
+    partitions: Annotated[list[_Draw], Field(min_length=1)]
+
+
+def save(divisions: Divisions, path: Path) -> str:
+    """Write a file and return its digest."""
+    digest = digest_of(divisions)
+    path.write_bytes(canonical.encode({**_content(divisions), "digest": digest}) + b"\n")
+    return digest
+
+
+def digest_of(divisions: Divisions) -> str:
+    """Hex SHA-256 of the content, the same as in the file."""
+    return canonical.labelled_digest(FORMAT, canonical.encode(_content(divisions)))
+
+
+def load(path: Path, pool: Pool, *, digest: str | None = None) -> Divisions:
+    """Read a file that was saved for the records of `pool`; `digest`: the pool's, where it is known.
+
+    Raises:
+        Misconfigured: there is no such file, or it is none of ours.
+        IntegrityBroken: the content is not what was saved.
+        Conflict: it divides other records.
+    """
+    content = _verified(path)
+    try:
+        read = _File.model_validate(content)
+        divisions = Divisions(tuple(_partition(read, each) for each in read.partitions), read.repeated)
+    except (ValidationError, ValueError, Misconfigured):
+        raise Misconfigured(f"{path} is not a partition that was saved", hint="draw it again") from None
+    if read.pool != (pool.digest() if digest is None else digest):
+        raise Conflict(f"{path} divides other records than these", hint="give the data it was drawn from")
+    if max(_highest(each) for each in read.partitions) >= len(pool.records):
+        raise Misconfigured(f"{path} has rows that these records do not have", hint="draw it again")
+    return divisions
+
+
+def _content(divisions: Divisions) -> dict[str, object]:
+    first = divisions.partitions[0]
+    options = asdict(first.options)
+    del options["seed"]
+    for share in ("test_share", "validation_share"):
+        options[share] = repr(options[share])
+    return {
+        "format": FORMAT,
+        "scheme": first.scheme,
+        "pool": first.pool,
+        "repeated": divisions.repeated,
+        "options": options,
+        "partitions": [{"seed": each.options.seed, "sites": _sites(each.sites)} for each in divisions.partitions],
+    }
+
+
+def _sites(sites: Mapping[str, SiteRows]) -> dict[str, object]:
+    return {
+        site: {
+            "train": rows.train.tolist(),
+            "test": rows.test.tolist(),
+            "validation": rows.validation.tolist(),
+            "shift": None if rows.shift is None else _texts(rows.shift),
+        }
+        for site, rows in sites.items()
+    }
+
+
+def _texts(shift: Shift) -> dict[str, object]:
+    return {"gain": repr(shift.gain), "offset": repr(shift.offset), "quarter_turns": shift.quarter_turns}
+
+
+def _verified(path: Path) -> dict[str, object]:
+    """The content of a file without its digest, which it keeps."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}", hint="name a partition.json") from None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise Misconfigured(f"{path} is not a partition that was saved", hint=f"its format is {FORMAT}")
+    digest = content.pop("digest", None)
+    try:
+        found = canonical.labelled_digest(FORMAT, canonical.encode(content))
+    except ValueError:
+        found = None
+    if found is None or digest != found:
+        raise IntegrityBroken(f"{path} was changed after it was saved", hint="draw the partition again")
+    return content
+
+
+def _partition(read: _File, draw: _Draw) -> Partition:
+    asked = read.options
+    options = Options(
+        sites=asked.sites,
+        per_site=asked.per_site,
+        split=asked.split,
+        test_share=float(asked.test_share),
+        validation_share=float(asked.validation_share),
+        seed=draw.seed,
+        minimum=asked.minimum,
+    )
+    sites = {name: _site(draw.sites[name]) for name in sorted(draw.sites)}
+    return Partition(read.scheme, options, read.pool, sites)
+
+
+def _site(site: _Site) -> SiteRows:
+    shift = site.shift
+    return SiteRows(
+        _rows(site.train),
+        _rows(site.test),
+        _rows(site.validation),
+        None if shift is None else Shift(float(shift.gain), float(shift.offset), shift.quarter_turns),
+    )
+
+
+def _rows(rows: list[int]) -> Rows:
+    return np.array(rows, dtype=np.int64)
+
+
+def _highest(draw: _Draw) -> int:
+    """The highest row number."""
+    parts = (part for site in draw.sites.values() for part in (site.train, site.test, site.validation))
+    return max((max(part) for part in parts if part), default=0)

@@ -1,0 +1,151 @@
+"""What a person asks of a simulation, checked, and made ready: records, partition, methods, engine.
+
+Invariant: everything that can be wrong with what was asked is found here, before anything is trained or written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from secureproto.errors import Misconfigured
+from secureproto.simulation.data.catalogue import read
+from secureproto.simulation.data.reading import Reading, SourceOptions
+from secureproto.simulation.engines.inprocess import InProcess
+from secureproto.simulation.engines.seam import Engine
+from secureproto.simulation.experiment import runs_of, with_rounds
+from secureproto.simulation.partition import file as partition_file
+from secureproto.simulation.partition.assign import draw
+from secureproto.simulation.partition.division import Divisions, Options, Split
+from secureproto.simulation.partition.spec import is_file, parse
+from secureproto.simulation.population import Pool
+from secureproto.simulation.run import RunOptions
+from secureproto.study.file import load
+from secureproto.study.schema import StudyFile
+
+IN_EVERY_TABLE = ("majority", "local", "fedavg-ft")
+
+
+class Asked(BaseModel):
+    """The options that all verbs share, as the command line gives them (`secureproto simulate run --help`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    study: Path
+    data: tuple[str, ...]
+    data_root: Path | None = None
+    site_column: str | None = None
+    split_column: str | None = None
+    delimiter: str = ","
+    partition: str = "natural"
+    sites: int | None = None
+    per_site: int | None = None
+    split: Split | None = None
+    test_share: float = 0.3
+    repeated: bool = False
+    validation: float = 0.0
+    partition_seed: int = 0
+    methods: tuple[str, ...] = ("protoaligned",)
+    rounds: int | None = None
+    seeds: int = 3
+    first_seed: int = 0
+    evaluate_every: int = 1
+    engine: Literal["inprocess", "ray"] = "inprocess"
+    address: str | None = None
+    workers: int | None = None
+    factories: tuple[str, ...] = ()
+    out: Path | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The methods, one by one: each may be given with commas or for itself."""
+        return [label.strip() for text in self.methods for label in text.split(",") if label.strip()]
+
+    @property
+    def seed_numbers(self) -> range:
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What all runs stand on: the study with its rounds, the records, who has which."""
+
+    study: StudyFile
+    reading: Reading
+    divisions: Divisions
+
+    @property
+    def pool(self) -> Pool:
+        """All records."""
+        return self.reading.pool
+
+    def told(self) -> list[str]:
+        """What is not as it was read: records left out, by reason and place, and values outside their range."""
+        left_out = [f"records left out: {count} {reason}" for reason, count in self.reading.left_out.items()]
+        clamped = [
+            f"{name}: {count} values outside the study's range" for name, count in self.reading.clamped.items()
+        ]
+        return [*left_out, *self.reading.notes, *clamped]
+
+
+def prepare(asked: Asked) -> Ground:
+    """Read the study and the records, and draw or load the partition.
+
+    Raises:
+        Misconfigured: any of it is wrong, or does not fit together.
+        Conflict, IntegrityBroken: a saved partition is of other records, or damaged.
+    """
+    study = load(asked.study)
+    study = with_rounds(study, asked.rounds or study.rounds.total)
+    runs_of(asked.labels, study)
+    source = SourceOptions(asked.site_column, asked.split_column, asked.delimiter)
+    reading = read(asked.data, study, options=source, root=asked.data_root)
+    return Ground(study, reading, _divisions(asked, reading.pool, study.classes))
+
+
+def split_of(asked: Asked, pool: Pool) -> Split:
+    """The kind of test part: as asked, else the data's own where they have one."""
+    if asked.repeated and asked.split == "given":
+        raise Misconfigured("--repeated draws a split for each seed, and --split given is the data's own")
+    if asked.split is None:
+        return "given" if pool.held_out is not None and not asked.repeated else "stratified"
+    return asked.split
+
+
+def open_engine(asked: Asked) -> Engine:
+    """The engine that was asked for.
+
+    Raises:
+        Misconfigured: an option of Ray without it, or Ray is not installed.
+        Unavailable: the cluster does not answer.
+    """
+    if asked.engine == "ray":
+        from secureproto.simulation.engines.ray import RayEngine  # ray takes seconds to load
+
+        return RayEngine(asked.address, asked.workers)
+    for option, value in (("--address", asked.address), ("--workers", asked.workers)):
+        if value is not None:
+            raise Misconfigured(f"{option} is for --engine ray")
+    return InProcess()
+
+
+def run_options(asked: Asked) -> RunOptions:
+    """How the runs are done."""
+    return RunOptions(asked.evaluate_every, asked.factories)
+
+
+def _divisions(asked: Asked, pool: Pool, classes: Sequence[str]) -> Divisions:
+    if is_file(asked.partition):
+        return partition_file.load(Path(asked.partition), pool)
+    options = Options(
+        sites=asked.sites,
+        per_site=asked.per_site,
+        split=split_of(asked, pool),
+        test_share=asked.test_share,
+        validation_share=asked.validation,
+        seed=asked.partition_seed,
+    )
+    scheme = parse(asked.partition)
+    return draw(pool, scheme, options, classes=classes, seeds=list(asked.seed_numbers), repeated=asked.repeated)

@@ -1,0 +1,104 @@
+"""What a summary of an experiment holds: for each method and point, mean over sites, worst site and spread.
+
+Invariant: what a number leaves out (runs that did not end, scores that are not defined) stands beside it.
+Source: METHOD "What is worth knowing" (what is reported, at which points).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from secureproto.simulation.results.comparing import Comparison
+from secureproto.simulation.results.reported import Rule
+from secureproto.simulation.statistics import Measure
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean over `n` seeds and their sample standard deviation (n − 1); None with one seed."""
+
+    mean: float
+    deviation: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class OverSites:
+    """A measure over sites, each number as its estimate over seeds.
+
+    `spread`: standard deviation over the sites that there are (divided by their number). `undefined`: the sites
+    where the measure was not defined in at least one seed; they are left out there.
+    """
+
+    mean: Estimate
+    worst: Estimate
+    spread: Estimate
+    undefined: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AtPoint:
+    """A method at a point. `versions`: the reported one by seed. `pooled`: accuracy over all test records.
+
+    `measures` lacks one that is defined nowhere. `sites[site][measure]`; `records`: test records by site.
+    """
+
+    versions: Mapping[int, int]
+    measures: Mapping[Measure, OverSites]
+    pooled: Estimate
+    sites: Mapping[str, Mapping[Measure, Estimate]]
+    records: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Target:
+    """How soon the mean received accuracy reached the target: `rounds`, median over all runs, None where half of
+    them or more never did; `reached` of `runs` did."""
+
+    rounds: float | None
+    reached: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """One method. `seeds`: of the runs that ended, the only ones in its numbers.
+
+    `bytes_sent`: of one site in the whole run, mean over sites. `seconds`: of a whole run. `choices`: how often
+    sites chose what, over seeds. `target` is None where none was asked for.
+    """
+
+    label: str
+    title: str
+    seeds: tuple[int, ...]
+    points: Mapping[str, AtPoint]
+    bytes_sent: Estimate | None
+    seconds: Estimate | None
+    choices: Mapping[str, int]
+    target: Target | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that did not end: its last recorded round (None: not one), and why."""
+
+    method: str
+    seed: int
+    last_round: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All of it. `reference`: the label that the methods are compared with; None where it is not among them.
+
+    `target`, `redrawn` (n_test/n_train of splits drawn anew for each seed): as asked for.
+    """
+
+    rule: Rule
+    reference: str | None
+    target: float | None
+    redrawn: float | None
+    methods: tuple[MethodSummary, ...]
+    failures: tuple[Failure, ...]
+    to_reference: tuple[Comparison, ...]
+    of_best: tuple[Comparison, ...]

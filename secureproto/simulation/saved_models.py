@@ -1,0 +1,26 @@
+"""The models a run ended with, as safetensors files: `shared`, and for each site `SITE.personal` and `SITE.kept`.
+
+What each holds is the method's own matter (its docstring says what `shared`, `personal` and `kept` are).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from safetensors.numpy import save_file
+
+from secureproto.simulation.run import KEPT, PERSONAL
+from secureproto.simulation.store import SHARED, RunStore
+
+
+def save_models(store: RunStore, directory: Path, sites: Sequence[str]) -> None:
+    """Write what is there of a run; a method without a model writes nothing."""
+    files = {"shared": store.get(SHARED)}
+    for site in sites:
+        name = quote(site, safe="")
+        files[f"{name}.personal"] = store.get(PERSONAL + site)
+        files[f"{name}.kept"] = store.get(KEPT + site)
+    for name, arrays in files.items():
+        if arrays:
+            directory.mkdir(parents=True, exist_ok=True)
+            save_file(arrays, directory / f"{name}.safetensors")

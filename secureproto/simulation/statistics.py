@@ -1,0 +1,190 @@
+"""How far a difference between two methods can be trusted: intervals over seeds and over test records.
+
+Invariants: what is compared is paired, by seed or by test record; an interval that cannot be had (one seed, a class
+that does not occur) is absent and never a guess; equal generators give equal intervals.
+Sources: Student's t over seeds; where each seed splits the records anew, the variance of Nadeau and Bengio,
+"Inference for the Generalization Error" (Machine Learning 52, 2003: the corrected resampled t-test); the percentile
+bootstrap of Efron and Tibshirani, "An Introduction to the Bootstrap" (1993, chapter 13).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite, sqrt
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+F64 = NDArray[np.float64]
+Measure = Literal["accuracy", "balanced_accuracy", "auc"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+
+LEVEL = 0.95
+RESAMPLES = 2000
+_BLOCK = 4_000_000  # counts of resampled records held at once: 32 MB
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and the interval around it at `level`. `low` and `high` are None where `n` is too small for one.
+
+    `n`: over how many seeds, or test records.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    level: float
+    n: int
+
+    @property
+    def sign(self) -> int:
+        """1 or −1 where the whole interval lies on that side of zero; 0 where it holds zero or is not there."""
+        if self.low is None or self.high is None:
+            return 0
+        return int(self.low > 0) - int(self.high < 0)
+
+
+def paired(differences: Sequence[float], *, redrawn: float | None = None) -> Interval:
+    """Interval for the mean of one difference a seed: mean ± t √(v · s²), s² the sample variance over k seeds.
+
+    v = 1/k where all seeds share their test records. With `redrawn`, the ratio n_test/n_train of splits that are
+    drawn anew for each seed, v = 1/k + n_test/n_train: such splits overlap, so their differences are alike and s²
+    is too small.
+
+    Raises:
+        ValueError: no difference, one that is not finite, or a ratio that is not over 0.
+    """
+    if not differences or not all(map(isfinite, differences)):
+        raise ValueError("an interval needs finite differences, one for each seed")
+    if redrawn is not None and not (isfinite(redrawn) and redrawn > 0):
+        raise ValueError("n_test/n_train is a number over 0")
+    k = len(differences)
+    values = np.asarray(differences, dtype=np.float64)
+    mean = float(values.mean())
+    if k == 1:
+        return Interval(mean, None, None, LEVEL, 1)
+    half = _quantile(k - 1) * sqrt(1 / k + (redrawn or 0.0)) * float(values.std(ddof=1))
+    return Interval(mean, mean - half, mean + half, LEVEL, k)
+
+
+@lru_cache(maxsize=64)
+def _quantile(freedom: int) -> float:
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
+
+
+def bootstrap_score(
+    y: NDArray[np.int64], probabilities: F64, measure: Measure, *, generator: np.random.Generator
+) -> Interval | None:
+    """Percentile interval of a score over draws of the test records with replacement; `n` of them, 2000 times.
+
+    Args:
+        y: (n,) true classes.
+        probabilities: (n, C).
+
+    Returns:
+        None where the score is not defined: no records, or an AUC with a class that does not occur. A draw in which
+        it is not defined is left out.
+    """
+    return _bootstrap(y, (probabilities,), measure, generator)
+
+
+def bootstrap_difference(
+    y: NDArray[np.int64], first: F64, second: F64, measure: Measure, *, generator: np.random.Generator
+) -> Interval | None:
+    """Percentile interval of the score of `first` minus that of `second` on the same records, drawn together.
+
+    Shapes and result as `bootstrap_score`.
+    """
+    return _bootstrap(y, (first, second), measure, generator)
+
+
+def _bootstrap(
+    y: NDArray[np.int64], models: tuple[F64, ...], measure: Measure, generator: np.random.Generator
+) -> Interval | None:
+    if measure not in MEASURES:
+        raise ValueError(f"no measure {measure!r}")
+    if any(len(model) != len(y) for model in models):
+        raise ValueError("a prediction for each record")
+    if len(y) == 0:
+        return None
+    scores = [_SCORES[measure](y, model) for model in models]
+    once = np.ones((len(y), 1))
+    value = float(_difference([score(once) for score in scores])[0])
+    if not isfinite(value):
+        return None
+    drawn = np.concatenate([_difference([score(w) for score in scores]) for w in _draws(len(y), generator)])
+    known = drawn[np.isfinite(drawn)]
+    if len(known) == 0:
+        return Interval(value, None, None, LEVEL, len(y))
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(value, float(low), float(high), LEVEL, len(y))
+
+
+def _difference(parts: list[F64]) -> F64:
+    return parts[0] if len(parts) == 1 else parts[0] - parts[1]
+
+
+def _draws(n: int, generator: np.random.Generator) -> Iterator[F64]:
+    """How often each record was drawn, (n, b) a block, RESAMPLES columns in all."""
+    block = max(1, _BLOCK // n)
+    for start in range(0, RESAMPLES, block):
+        b = min(block, RESAMPLES - start)
+        drawn = generator.integers(n, size=(b, n)) * b + np.arange(b)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=n * b).reshape(n, b).astype(np.float64)
+
+
+# A score of n records as a function of how often each counts: (n, b) → (b,), NaN where it is not defined.
+Score = Callable[[F64], F64]
+
+
+def _accuracy(y: NDArray[np.int64], probabilities: F64) -> Score:
+    right = (probabilities.argmax(axis=1) == y).astype(np.float64)
+    return lambda w: right @ w / w.sum(axis=0)
+
+
+def _balanced_accuracy(y: NDArray[np.int64], probabilities: F64) -> Score:
+    right = probabilities.argmax(axis=1) == y
+    members = (np.unique(y)[:, None] == y).astype(np.float64)
+
+    def score(w: F64) -> F64:
+        size = members @ w
+        recall = np.divide((members * right) @ w, size, out=np.zeros(size.shape), where=size > 0)
+        mean: F64 = recall.sum(axis=0) / (size > 0).sum(axis=0)
+        return mean
+
+    return score
+
+
+def _auc(y: NDArray[np.int64], probabilities: F64) -> Score:
+    """As `learning.evaluate`: that of class 1 for two classes, the plain mean of one-vs-rest for more."""
+    classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    areas = [_area(y == j, probabilities[:, j]) for j in classes]
+    return lambda w: np.mean([area(w) for area in areas], axis=0)
+
+
+def _area(positive: NDArray[np.bool_], value: F64) -> Score:
+    """The share of (positive, negative) pairs in which the positive stands higher, equal ones counted half."""
+    inside, outside = np.flatnonzero(positive), np.flatnonzero(~positive)
+    outside = outside[np.argsort(value[outside], kind="stable")]
+    under, upto = (np.searchsorted(value[outside], value[inside], side=side) for side in ("left", "right"))
+
+    def score(w: F64) -> F64:
+        mine = w[inside]
+        below = np.zeros((len(outside) + 1, w.shape[1]))
+        np.cumsum(w[outside], axis=0, out=below[1:])
+        pairs = (mine * (below[under] + below[upto])).sum(axis=0) / 2
+        possible = mine.sum(axis=0) * below[-1]
+        area: F64 = np.divide(pairs, possible, out=np.full(w.shape[1], np.nan), where=possible > 0)
+        return area
+
+    return score
+
+
+_SCORES: dict[Measure, Callable[[NDArray[np.int64], F64], Score]] = {
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "auc": _auc,
+}

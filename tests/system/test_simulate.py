@@ -1,0 +1,241 @@
+"""`secureproto simulate` as a researcher uses it: a comparison, its files, going on after a kill, and bad input."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secureproto.cli.root import run
+from secureproto.simulation.heart.hospitals import study_path
+
+pytestmark = pytest.mark.system
+
+SHORT = ["--rounds", "4", "--seeds", "2", "--methods", "protoaligned"]
+
+
+def simulate(*arguments: object) -> int:
+    return run(["simulate", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small comparison on the four hospitals, with validation records."""
+    directory = tmp_path_factory.mktemp("simulate") / "heart"
+    assert simulate("run", study_path(), *SHORT, "--validation", "0.2", "--target", "0.6", "--out", directory) == 0
+    return directory
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def scores(directory: Path) -> list[dict[str, str]]:
+    return rows(directory / "results.csv")
+
+
+def test_every_table_carries_majority_local_and_fine_tuned_fedavg(out: Path) -> None:
+    methods = {row["method"] for row in scores(out)}
+    assert methods == {"majority", "local", "fedavg", "fedavg-ft", "protoaligned"}
+
+
+def test_what_was_compared_lies_beside_the_scores(out: Path) -> None:
+    for name in ("experiment.json", "study.toml", "partition.json", "partition.svg", "results.json", "report.html"):
+        assert (out / name).stat().st_size > 0
+    assert (out / "study.toml").read_bytes() == study_path().read_bytes()
+    models = {path.name for path in (out / "models/protoaligned/1").iterdir()}
+    assert models == {"shared.safetensors", *(f"{site}.personal.safetensors" for site in HOSPITALS)}
+
+
+HOSPITALS = ("cleveland", "hungary", "long-beach", "switzerland")
+
+
+def test_every_site_is_scored_at_both_points_in_every_round(out: Path) -> None:
+    ours = [row for row in scores(out) if row["method"] == "protoaligned" and row["part"] == "test"]
+    seen = {(row["seed"], row["round"], row["site"], row["point"]) for row in ours if row["point"] != "chosen"}
+    expected = {
+        (seed, str(number), site, point)
+        for seed in "01"
+        for number in range(5)
+        for site in HOSPITALS
+        for point in ("received", "tuned")
+    }
+    assert seen == expected
+    assert {row["n"] for row in ours if row["site"] == "switzerland"} == {"16"}  # FLamby's split
+
+
+def test_fine_tuned_fedavg_is_what_a_fedavg_site_has_after_training(out: Path) -> None:
+    def of(method: str, point: str) -> list[tuple[str, ...]]:
+        return [
+            tuple(row[key] for key in ("seed", "round", "site", "part", "accuracy", "auc"))
+            for row in scores(out)
+            if (row["method"], row["point"]) == (method, point)
+        ]
+
+    assert of("fedavg-ft", "received") == of("fedavg", "tuned")
+
+
+def test_compare_makes_one_page_of_several(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, page = tmp_path / "iid", tmp_path / "page.html"
+    arguments = [*SHORT, "--partition", "iid", "--sites", 3, "--without-baselines", "--out", other]
+    assert simulate("run", study_path(), *arguments) == 0
+    capsys.readouterr()
+    assert simulate("compare", out, other, "--out", page, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"heart/protoaligned", "iid/protoaligned"} <= {method["label"] for method in found["methods"]}
+    assert found["reference"] is None  # the sites are others: nothing is paired
+    assert not found["to_reference"]
+    assert not found["of_best"]
+    assert "iid/protoaligned" in page.read_text()
+    assert "no difference between methods is taken" in page.read_text()
+
+
+def test_experiments_on_one_partition_are_paired(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "again"
+    arguments = [*SHORT[:-1], "fedper", "--without-baselines", "--partition", out / "partition.json", "--out", other]
+    assert simulate("run", study_path(), *arguments) == 0
+    capsys.readouterr()
+    assert simulate("compare", out, other, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["reference"] == "heart/local"
+    assert "again/fedper" in {comparison["method"] for comparison in found["to_reference"]}
+
+
+def test_more_methods_are_added_and_what_is_done_is_not_done_again(out: Path, tmp_path: Path) -> None:
+    before = (out / "runs/local/0.sqlite").stat().st_mtime_ns
+    assert simulate("run", study_path(), *SHORT[:-1], "fedper", "--validation", "0.2", "--out", out) == 0
+    assert (out / "runs/local/0.sqlite").stat().st_mtime_ns == before
+    assert "fedper" in {row["method"] for row in scores(out)}
+
+
+def killed_at_round(number: int, how: int) -> Callable[[list[str]], int]:
+    """Runs the program and signals it once it told of a round."""
+
+    def until(arguments: list[str]) -> int:
+        command = [sys.executable, "-m", "support.program", "simulate", "run", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as program:
+            assert program.stderr is not None
+            for line in program.stderr:
+                if f"round {number} of" in line:
+                    program.send_signal(how)
+                    break
+            program.stderr.read()
+        return program.returncode
+
+    return until
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_an_interrupted_run_goes_on_with_the_same_numbers(how: int, code: int, tmp_path: Path) -> None:
+    arguments = [str(study_path()), "--rounds", "6", "--seeds", "1", "--without-baselines", "--out"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert run(["simulate", "run", *arguments, str(whole)]) == 0
+    assert killed_at_round(2, how)([*arguments, str(broken)]) == code
+    done = [row["round"] for row in unfinished(broken)]
+    assert done
+    assert "6" not in done
+    assert run(["simulate", "run", *arguments, str(broken)]) == 0
+    assert scores(broken) == scores(whole)
+
+
+def unfinished(directory: Path) -> list[dict[str, str]]:
+    """The rounds that a run has behind it, as `compare` reads them."""
+    from secureproto.simulation.experiment import Experiment
+
+    (history,) = Experiment.open(directory).histories()
+    assert not history.complete
+    return [{"round": str(record.number)} for record in history.rounds]
+
+
+def test_the_same_methods_get_the_same_partition_and_another_is_refused(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate("run", study_path(), *SHORT, "--partition", "iid", "--sites", 4, "--out", out) == 7
+    assert "holds another experiment (another partition" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    methods = "fedavg:learning_rate=1e30,protoaligned"
+    arguments = ["--rounds", 2, "--seeds", 1, "--methods", methods, "--without-baselines", "--out", tmp_path / "x"]
+    assert simulate("run", study_path(), *arguments) == 8
+    told = capsys.readouterr()
+    assert (
+        "fedavg:learning_rate=1e30 with seed 0: diverged in round 0: the cross entropy is no longer finite"
+        in told.err
+    )
+    assert "protoaligned" in told.out
+
+
+def test_tuning_reads_validation_records_and_says_what_to_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--methods", "fedprox:mu=0.1", "--grid", "learning_rate=0.05,1e-6", "--rounds", 3, "--seeds", 1]
+    assert (
+        simulate("tune", study_path(), *arguments, "--validation", "0.25", "--out", tmp_path / "t", "-o", "json") == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert [row["chosen"] for row in found] == ["use this", ""]
+    assert found[0]["candidate"] == "fedprox:mu=0.1:learning_rate=0.05"
+    assert found[0]["validation accuracy"] > found[1]["validation accuracy"]
+
+
+BAD: list[tuple[list[Any], int, str]] = [
+    (["--methods", "fedprix"], 2, "no method 'fedprix'"),
+    (["--methods", "fedprox:mi=1"], 2, "no key 'mi'"),
+    (["--methods", "fedprox:mu=much"], 2, "mu is a number"),
+    (["--methods", "local,local"], 2, "given twice"),
+    (["--data", "hart"], 2, "hart"),
+    (["--partition", "dirichlet:0"], 2, "dirichlet"),
+    (["--partition", "dirichelt:1", "--sites", "3"], 2, "did you mean dirichlet?"),
+    (["--partition", "iid", "--sites", "5000"], 2, "5000"),
+    (["--partition", "pathological:3", "--sites", "3"], 2, "classes"),
+    (["--partition", "missing.json"], 2, "missing.json"),
+    (["--rounds", "0"], 2, "rounds"),
+    (["--repeated", "--split", "given"], 2, "--repeated"),
+    (["--workers", "2"], 2, "--engine ray"),
+    (["--report", "validation"], 2, "validation"),
+    (["--data", "cifar10"], 2, "cifar10"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "told"), BAD, ids=lambda value: str(value)[:40])
+def test_bad_input_is_one_line_and_nothing_is_written(
+    arguments: list[Any], code: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "out"
+    started = time.monotonic()
+    assert simulate("run", study_path(), "--seeds", 1, *arguments, "--out", directory) == code
+    error = capsys.readouterr().err.strip().splitlines()
+    assert told in error[0]
+    assert len(error) <= 2
+    assert not directory.exists()
+    assert time.monotonic() - started < 60
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.tex").write_text("all of it")
+    assert simulate("run", study_path(), *SHORT, "--out", tmp_path) == 7
+    assert "is not empty and holds no experiment" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_list_and_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("list", "-o", "json") == 0
+    listed = {(row["what"], row["name"]) for row in json.loads(capsys.readouterr().out)}
+    assert {("method", "fedpac"), ("data", "fashion-mnist"), ("partition", "dirichlet")} <= listed
+    target = tmp_path / "digits.toml"
+    assert simulate("example", "digits", target) == 0
+    assert simulate("example", "digits", target) == 7
+    arguments = ["--data", "digits", "--partition", "dirichlet:1", "--sites", 3, "--rounds", 1, "--seeds", 1]
+    assert simulate("run", target, *arguments, "--without-baselines") == 0

@@ -1,0 +1,365 @@
+"""Would a site be better off alone: the numbers against the code they come from, and wrong input in one line each."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from secureproto.cli.root import run
+from secureproto.data.source import Loaded
+from secureproto.errors import Misconfigured, PolicyDenied
+from secureproto.learning.arrays import load_arrays
+from secureproto.learning.choice import Start, candidates
+from secureproto.learning.dataset import Records
+from secureproto.learning.evaluate import Scores, evaluate, score
+from secureproto.learning.exchange import Received, initial_arrays, receive
+from secureproto.learning.model import build
+from secureproto.simulation.baselines.fedproto import nearest_prototype
+from secureproto.simulation.baselines.local import Local
+from secureproto.simulation.outcomes import outcomes
+from secureproto.simulation.population import GivenSites, SiteData
+from secureproto.study.file import digest
+from secureproto_client import benefit_sources
+from secureproto_client.benefit import Benefit, Line, Question, answer
+from secureproto_client.pointer import Pointer
+from secureproto_client.stopping import only_client
+from support.learning import blobs, tabular_study
+from support.site_peer import STUDY, Peer, study_bytes
+from support.site_rig import RECORDS, Rig, enrolled, with_records
+
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+NOT_COUNTED = "balanced accuracy and AUC are not counted in the verdict"
+SMALL = tabular_study(rounds={"total": 4})
+
+
+def published(study: Any = SMALL, *, prototypes: bool = True) -> tuple[Arrays, Arrays]:
+    """(shared, head) of a version that nobody trained, with prototypes as far apart as they can be."""
+    shared, head = map(dict, initial_arrays(build(study)))
+    if prototypes:
+        shared["prototypes"] = np.eye(*shared["prototypes"].shape)
+        shared["prototype_age"] = np.zeros_like(shared["prototype_age"])
+    return shared, head
+
+
+def question(train: Records, test: Records, **values: Any) -> Question:
+    shared, head = published()
+    given = {"study": SMALL, "model": "version 3", "version": 3, "shared": shared, "head": head, "site": "a"}
+    return Question(**{**given, "loaded": Loaded(train, test), **values})
+
+
+def line(found: Benefit, model: str) -> Line:
+    return next(line for line in found.lines if line.model == model)
+
+
+def accuracy(line: Line) -> float:
+    scored = line.scores["accuracy"]
+    assert scored is not None
+    return scored.mean
+
+
+def values(line: Line) -> dict[str, float]:
+    return {measure: scored.mean for measure, scored in line.scores.items() if scored is not None}
+
+
+def values_of(scores: Scores) -> dict[str, float | None]:
+    return {"accuracy": scores.accuracy, "balanced_accuracy": scores.balanced_accuracy, "auc": scores.auc}
+
+
+# ---- the numbers
+
+
+def test_each_line_is_what_it_says() -> None:
+    train, test = blobs(30), blobs(60, seed=9)
+    asked = question(train, test)
+    found = answer(asked)
+    assert [each.model for each in found.lines] == ["own data only", "as received", "after local training"]
+    alone = outcomes(Local(SMALL), GivenSites({"a": SiteData(train, test)}))["a"].received
+    assert accuracy(found.lines[0]) == alone.accuracy
+    assert found.lines[0].gains == {}
+    assert asked.head is not None
+    model, received = build(SMALL), Received(3, asked.shared, asked.head)
+    receive(model, received.shared, received.head)
+    assert accuracy(line(found, "as received")) == evaluate(model, test).accuracy
+    load_arrays(model, candidates(model, Start(SMALL, received, "a"), records=train)["local"])
+    tuned, expected = line(found, "after local training"), evaluate(model, test)
+    assert accuracy(tuned) == expected.accuracy
+    for measure, own in (("accuracy", alone.accuracy), ("balanced_accuracy", alone.balanced_accuracy)):
+        gain, scored = tuned.gains[measure], tuned.scores[measure]
+        assert gain is not None
+        assert scored is not None
+        assert gain.mean == pytest.approx(scored.mean - own)
+        assert gain.low is not None
+        assert gain.high is not None
+        assert gain.low <= gain.mean <= gain.high
+    assert (found.training, found.held_out) == (30, 60)
+
+
+def test_a_file_without_a_head_is_used_by_its_prototypes_and_gets_one() -> None:
+    train, test = blobs(30), blobs(60, seed=9)
+    found = answer(question(train, test, head=None))
+    names = [each.model for each in found.lines]
+    assert names[1:] == ["as received, nearest prototype", "with a head trained here", "after local training"]
+    model, (shared, head) = build(SMALL), published()
+    prototypes = receive(model, shared, head)
+    expected = score(test.y, nearest_prototype(model, prototypes, test.x))
+    assert accuracy(found.lines[1]) == expected.accuracy
+    start = Start(SMALL, Received(3, shared, head), "a")
+    own = candidates(model, start, records=train)["own"]
+    joined = Received(3, shared, {name: array for name, array in own.items() if name.startswith("head.")})
+    load_arrays(model, candidates(model, Start(SMALL, joined, "a"), records=train)["local"])
+    assert values(found.lines[3]) == pytest.approx(values_of(evaluate(model, test)))
+    shared = published(prototypes=False)[0]
+    without = answer(question(train, test, head=None, shared=shared))
+    assert [each.model for each in without.lines] == ["own data only", *names[2:]]
+    assert accuracy(without.lines[1]) == accuracy(found.lines[2])
+
+
+def test_what_is_in_use_has_the_last_word() -> None:
+    shared, head = published()
+    spoilt = {name: -array for name, array in head.items()}
+    found = answer(question(blobs(60), blobs(90, seed=9), in_use=("3-own", shared, spoilt)))
+    assert found.lines[-1].model == "in use: 3-own"
+    assert found.verdict.startswith("Joining is worse (in use: 3-own against own data only, 90 held-out rows")
+
+
+def test_a_model_of_a_third_party_runs_where_it_is_allowed() -> None:
+    name = "support.tiny_model:factory"
+    study = tabular_study(model={"name": name})
+    shared, head = map(dict, initial_arrays(build(study, [name])))
+    asked = question(blobs(12), blobs(60), study=study, shared=shared, head=head, allowed_factories=(name,))
+    assert len(answer(asked).lines) == 3
+    with pytest.raises(PolicyDenied, match="does not allow it"):
+        answer(replace(asked, allowed_factories=()))
+
+
+def test_equal_questions_have_equal_answers() -> None:
+    assert answer(question(blobs(12), blobs(60))) == answer(question(blobs(12), blobs(60)))
+
+
+def test_what_limits_the_answer_is_said() -> None:
+    data = blobs(60)
+    one = Records(data.x[data.y == 1], data.y[data.y == 1])
+    few = answer(question(one, Records(data.x[:4], data.y[:4])))
+    assert few.notes == (
+        "only 4 rows are held out: intervals of so few are too narrow",
+        f"few held-out rows of class class 0 (2), class 1 (1), class 2 (1): {NOT_COUNTED}",
+        "every training row is of class class 1: whatever trains on them learns to say so",
+    )
+    assert "AUC" not in few.verdict
+    assert "balanced" not in few.verdict
+    lacking = answer(question(data, one))
+    assert "no held-out row of class class 0, class 2: no AUC" in lacking.notes
+    assert lacking.lines[0].scores["auc"] is None
+    assert answer(question(data, blobs(60, seed=3))).notes == ()
+
+
+def test_nothing_held_out() -> None:
+    with pytest.raises(Misconfigured, match="test: no row is held out"):
+        answer(question(blobs(9), blobs(0)))
+
+
+@pytest.mark.parametrize(("rate", "own"), [(1e30, "test: own data only: diverged in round 0")])
+def test_a_training_that_diverges_is_one_line(rate: float, own: str) -> None:
+    study = tabular_study(training={"learning_rate": rate})
+    with pytest.raises(Misconfigured, match=own):
+        answer(question(blobs(30), blobs(9), study=study))
+
+
+# ---- at an enrolled site
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    rig = enrolled(tmp_path / "site", Peer())
+    yield rig
+    rig.kill()
+
+
+def play(rig: Rig) -> None:
+    """One round, which is the last."""
+    agent = with_records(rig, RECORDS)
+    agent.step(wait=0)
+    number = rig.peer.open()
+    agent.step(wait=0)
+    rig.peer.complete(number, final=True)
+    agent.step(wait=0)
+    rig.kill()
+
+
+def test_an_enrolled_site_asks_of_its_newest_version_without_a_network(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(rig)
+    before = {path: path.read_bytes() for path in rig.root.rglob("*") if path.is_file()}
+    monkeypatch.setattr(socket, "socket", forbidden)
+    assert run(["simulate", "benefit", "--site-dir", str(rig.root), "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["study"], shown["federation_model"]) == (STUDY, "version 1")
+    names = [each["model"] for each in shown["models"]]
+    assert names == ["own data only", "as received", "after local training", "in use: 1"]
+    assert shown["models"][1]["scores"] == shown["models"][3]["scores"]
+    assert shown["training_rows"] + shown["held_out_rows"] == 10
+    assert before.keys() == {path for path in rig.root.rglob("*") if path.is_file()}
+    assert run(["simulate", "benefit", "--site-dir", str(rig.root), "--study", STUDY]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("model ")
+    assert shown["verdict"] in out
+
+
+def forbidden(*_: object, **__: object) -> None:
+    raise AssertionError("a connection was opened")
+
+
+def test_the_model_in_use_is_the_one_a_person_holds(rig: Rig) -> None:
+    play(rig)
+    Pointer(rig.start().site.models(STUDY)).use("0")
+    rig.kill()
+    found = answer(benefit_sources.of_site(rig.paths, None))
+    assert found.lines[-1].model == "in use: 0"
+
+
+def test_before_the_first_version_and_of_another_study(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    def ask(*arguments: str) -> tuple[int, str]:
+        code = run(["simulate", "benefit", "--site-dir", str(rig.root), *arguments])
+        return code, capsys.readouterr().err.splitlines()[0]
+
+    assert ask() == (7, "error: no study is known here yet")
+    agent = rig.start()
+    agent._meet(STUDY)
+    rig.kill()
+    assert ask() == (7, "error: no version of small is here yet")
+    assert ask("--study", "other") == (7, "error: study other is not known here")
+    assert run(["simulate", "benefit", "--site-dir", str(rig.root / "none")]) == 2
+
+
+def test_beside_a_running_client(rig: Rig) -> None:
+    play(rig)
+    with only_client(rig.paths):
+        assert benefit_sources.of_site(rig.paths, None).model == "version 1"
+    rig.paths.hold_out_key.unlink()
+    with only_client(rig.paths):
+        assert run(["simulate", "benefit", "--site-dir", str(rig.root)]) == 7  # it may be making the key
+    assert benefit_sources.of_site(rig.paths, None).model == "version 1"
+
+
+# ---- before joining
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Runs the command on files as a newcomer has them; `arguments` come last and win."""
+    from secureproto.study.file import load
+
+    study = load(study_bytes())
+    shared, head = published(study)
+    (tmp_path / "study.toml").write_bytes(study_bytes())
+    (tmp_path / "patients.csv").write_text(RECORDS)
+    said = {"study": study.name, "model": "7", "study_digest": digest(study_bytes())}
+    save_file({**shared, **head}, tmp_path / "m.safetensors", said)
+    save_file(shared, tmp_path / "shared.safetensors")
+
+    def command(*arguments: str, data: str = "patients.csv", model: str = "m.safetensors") -> tuple[int, str, str]:
+        files = ["--model", str(tmp_path / model), "--data", str(tmp_path / data)]
+        code = run(["simulate", "benefit", str(tmp_path / "study.toml"), *files, *arguments])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return command
+
+
+def test_a_hospital_that_has_not_joined(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "socket", forbidden)
+    code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")
+    assert code == 0, err
+    shown = json.loads(out)
+    assert [each["model"] for each in shown["models"]] == ["own data only", "as received", "after local training"]
+    assert shown["federation_model"].endswith("m.safetensors")
+    assert ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")[1] == out
+    code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "jsonl", model="shared.safetensors")
+    assert code == 0
+    rows = [json.loads(row) for row in out.splitlines()]
+    assert [row["model"] for row in rows[::3]][1:3] == ["as received, nearest prototype", "with a head trained here"]
+    assert "note: the file has no head" in err
+    assert "does not say of which study it is" in err
+
+
+def test_the_data_table_of_a_toml_file(ask: Ask, tmp_path: Path) -> None:
+    table = 'kind = "csv"\npath = "patients.csv"\nid_column = "id"\nhold_out = 0.4\n'
+    (tmp_path / "client.toml").write_text("[data]\n" + table)
+    one, other = ask(data="client.toml"), ask("--id-column", "id", "--hold-out", "0.4")
+    assert one[:2] == other[:2]
+    assert one[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "line"),
+    [
+        ([], {}, "patients.csv: hold_out needs id_column or split_column"),
+        (["--hold-out", "0"], {}, "small: no row is held out: nothing can be compared"),
+        (["--id-column", "nobody"], {}, "patients.csv: line 1: no column nobody"),
+        (["--split-column", "sex"], {}, 'row 1 (line 2): the split is none of "train", "test" and empty'),
+        ([], {"data": "no.csv"}, "no.csv: hold_out needs"),
+        (["--id-column", "id"], {"data": "no.csv"}, "no.csv: cannot be read"),
+        ([], {"data": "no.toml"}, "no.toml: cannot be read"),
+        ([], {"data": "records.xlsx"}, "records.xlsx: is neither .csv nor .toml"),
+        ([], {"data": "study.toml"}, "study.toml: data: "),
+        (["--id-column", "id"], {"data": "study.toml"}, "options for columns are for a CSV file"),
+        (["--id-column", "id"], {"model": "no.safetensors"}, "no.safetensors: cannot be read"),
+        (["--id-column", "id"], {"model": "patients.csv"}, "patients.csv: is not a safetensors file"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_one_line(ask: Ask, arguments: list[str], files: dict[str, str], line: str) -> None:
+    code, out, err = ask(*arguments, **files)
+    assert (code, out) == (2, "")
+    assert line in err.splitlines()[0]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("said", "change", "line"),
+    [
+        ({"study": "other"}, {}, "m.safetensors: is a model of study 'other', the study file is of small"),
+        ({"study_digest": "0" * 64}, {}, "m.safetensors: was made with another study file of small"),
+        ({}, {"head.weight": np.zeros((2, 9), np.float32)}, "tensor weight has shape (2, 9) in place of (2, 4)"),
+        ({}, {"extra": np.zeros(2)}, "m.safetensors: tensor extra is none of a model"),
+        ({}, {"extractor.9.weight": np.zeros(2)}, "m.safetensors: model does not fit the study: tensor 9.weight"),
+        ({}, {"prototypes": np.zeros((3, 4))}, "the global prototypes have another shape"),
+        ({}, {"head.bias": np.array([0, np.nan], np.float32)}, "tensor head.bias: a number is not finite"),
+    ],
+)
+def test_a_model_of_something_else(ask: Ask, tmp_path: Path, said: dict[str, str], change: Arrays, line: str) -> None:
+    from secureproto.study.file import load
+
+    shared, head = published(load(study_bytes()))
+    save_file({**shared, **head, **change}, tmp_path / "m.safetensors", said)
+    code, _, err = ask("--id-column", "id")
+    assert code == 2
+    assert line in err.splitlines()[0]
+
+
+def test_a_number_that_is_none_is_named_by_place(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "patients.csv").write_text(RECORDS.replace("p3,50", "p3,nan"))
+    code, _, err = ask("--id-column", "id")
+    assert code == 2
+    assert "patients.csv: row 3 (line 4): column age: not a number" in err.splitlines()[0]
+
+
+def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = str(tmp_path / "study.toml")
+    for arguments in ([study], [study, "--model", "m"], ["--model", "m"], ["--id-column", "id"]):
+        assert run(["simulate", "benefit", *arguments]) == 2
+        assert "STUDY.toml" in capsys.readouterr().err
+
+
+def test_an_export_names_its_version() -> None:
+    assert benefit_sources._version({"model": "12"}, SMALL) == 12
+    assert benefit_sources._version({"model": "12-local"}, SMALL) == 12
+    assert benefit_sources._version({"model": "x"}, SMALL) == benefit_sources._version({}, SMALL) == 4

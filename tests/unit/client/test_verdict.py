@@ -1,0 +1,43 @@
+"""The sentence on whether joining pays: no word in it that an interval does not bear out."""
+
+import pytest
+
+from secureproto.simulation.statistics import Interval
+from secureproto_client.verdict import verdict
+
+
+def gain(mean: float, low: float | None, high: float | None) -> Interval:
+    return Interval(mean, low, high, 0.95, 100)
+
+
+BETTER, WORSE, OPEN = gain(0.05, 0.01, 0.09), gain(-0.05, -0.09, -0.01), gain(0.02, -0.01, 0.05)
+
+
+def test_better() -> None:
+    found = verdict("after local training", {"accuracy": BETTER, "balanced_accuracy": OPEN, "auc": OPEN}, 104)
+    assert found == (
+        "Joining is better (after local training against own data only, 104 held-out rows: accuracy +0.050, "
+        "95 % interval +0.010 to +0.090; balanced accuracy and AUC cannot be told apart)."
+    )
+
+
+def test_worse_in_everything() -> None:
+    found = verdict("in use: 3", {"accuracy": WORSE, "auc": WORSE}, 80)
+    assert found.startswith("Joining is worse (in use: 3 against own data only, 80 held-out rows: accuracy -0.050,")
+    assert "cannot be told" not in found
+
+
+def test_better_in_one_measure_and_worse_in_another() -> None:
+    found = verdict("x", {"accuracy": BETTER, "auc": WORSE}, 80)
+    assert found.startswith("Joining is better and worse (x against")
+    assert "accuracy +0.050" in found
+    assert "AUC -0.050" in found
+
+
+@pytest.mark.parametrize("unclear", [OPEN, gain(0.0, 0.0, 0.0), gain(0.03, 0.0, 0.1), gain(0.3, None, None)])
+def test_what_cannot_be_told(unclear: Interval) -> None:
+    found = verdict("x", {"accuracy": unclear, "auc": None}, 16)
+    assert found.startswith(
+        "Whether joining is better cannot be told from 16 held-out rows (x against own data only:"
+    )
+    assert "AUC" not in found

@@ -1,0 +1,86 @@
+"""The choice of a simulated site: the code of the real one, after the last round, and nothing of it on the wire."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from secureproto.learning.choice import Kind
+from secureproto.learning.dataset import Records
+from secureproto.learning.evaluate import score
+from secureproto.learning.model import build
+from secureproto.simulation.baselines.fedavg import FedAvg
+from secureproto.simulation.baselines.protoaligned import ProtoAligned
+from secureproto.simulation.engines.inprocess import InProcess
+from secureproto.simulation.history import CHOSEN, RECEIVED, TEST, TUNED, VALIDATION, History
+from secureproto.simulation.method import Choosing, Method, Visit
+from secureproto.simulation.population import GivenSites, SiteData
+from secureproto.simulation.run import PERSONAL, Run, RunOptions, history
+from secureproto.simulation.store import SHARED, RunStore
+from support.learning import blobs, tabular_study
+
+STUDY = tabular_study(training={"local_epochs": 5}, rounds={"total": 4})
+
+
+def disagreeing(validation: int) -> GivenSites:
+    """Three sites, of which the last calls the clouds by other names."""
+    sites = {}
+    for number, site in enumerate("abc"):
+        parts = [blobs(size, seed=10 * number + part) for part, size in enumerate((30, 21, validation)) if size]
+        shift = 1 if site == "c" else 0
+        sites[site] = SiteData(*(Records(part.x, (part.y + shift) % 3) for part in parts))
+    return GivenSites(sites)
+
+
+def played(method: Method, sites: GivenSites) -> tuple[History, RunStore]:
+    store = RunStore()
+    Run(method, sites, InProcess(), store, RunOptions()).go()
+    return history(store, method="", title="", seed=0), store
+
+
+def test_the_last_record_tells_what_was_chosen_and_its_scores() -> None:
+    sites, method = disagreeing(30), ProtoAligned(STUDY)
+    found, store = played(method, sites)
+    for site, done in found.rounds[-1].sites.items():
+        data = sites.site(site)
+        visit = Visit(site, STUDY.rounds.total, store.get(SHARED), store.get(PERSONAL + site), {})
+        kind, predictor = method.choose(build(STUDY), data, visit)
+        expected = score(data.test.y, predictor(data.test.x))
+        assert done.chosen == kind
+        assert done.chosen in get_args(Kind)
+        assert set(done.points[CHOSEN]) == {TEST, VALIDATION}
+        assert done.points[CHOSEN][TEST].accuracy == expected.accuracy
+        assert done.points[CHOSEN][TEST].auc == expected.auc
+    assert all(done.chosen is None for record in found.rounds[:-1] for done in record.sites.values())
+
+
+@pytest.mark.parametrize(("kind", "point"), [("mixed", RECEIVED), ("local", TUNED)])
+def test_two_of_the_candidates_are_the_two_points(kind: Kind, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secureproto.learning.choice.pick", lambda _: kind)
+    found, _ = played(ProtoAligned(STUDY), disagreeing(12))
+    for done in found.rounds[-1].sites.values():
+        assert done.points[CHOSEN] == done.points[point]
+
+
+def test_the_site_that_disagrees_leaves_the_mixed_head() -> None:
+    done = played(ProtoAligned(STUDY), disagreeing(60))[0].rounds[-1].sites["c"]
+    assert done.chosen in ("own", "local")
+    assert done.points[CHOSEN][TEST].accuracy > done.points[RECEIVED][TEST].accuracy
+
+
+def test_without_validation_records_nothing_is_chosen_and_the_rounds_are_the_same() -> None:
+    (chosen, one), (plain, other) = (played(ProtoAligned(STUDY), disagreeing(size)) for size in (30, 0))
+    assert all(done.chosen is None for done in plain.rounds[-1].sites.values())
+    for owner in (SHARED, *(PERSONAL + site for site in "abc")):
+        first, second = one.get(owner), other.get(owner)
+        assert all(np.array_equal(first[name], second[name]) for name in first | second)
+    sent = [[done.bytes_sent for done in record.sites.values()] for record in chosen.rounds]
+    assert sent == [[done.bytes_sent for done in record.sites.values()] for record in plain.rounds]
+
+
+def test_methods_that_cannot_choose_do_not() -> None:
+    assert isinstance(ProtoAligned(STUDY), Choosing)
+    assert not isinstance(FedAvg(STUDY), Choosing)
+    data, visit = disagreeing(0).site("a"), Visit("a", 0, {}, {}, {})
+    with pytest.raises(ValueError, match="needs validation records"):
+        ProtoAligned(STUDY).choose(build(STUDY), data, visit)
