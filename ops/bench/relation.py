@@ -31,14 +31,14 @@ OPTIONS = {
     "prior, softmax 0.1": "normalisation=softmax:temperature=0.1",
     "prior, softmax 0.3": "normalisation=softmax:temperature=0.3",
     "own head": "normalisation=softmax:temperature=1e-06",
-    "prior, evidence 1.5": "normalisation=evidence:evidence_scale=1.5",
-    "prior, evidence 2.5": "normalisation=evidence:evidence_scale=2.5",
-    "prior, evidence 4": "normalisation=evidence:evidence_scale=4.0",
-    "presence, evidence 2.5": "representation=presence:normalisation=evidence:evidence_scale=2.5",
-    "prior, evidence 2.5, μ 0": "normalisation=evidence:evidence_scale=2.5:alignment_weight=0.0",
-    "prior, evidence 2.5, μ 0.1": "normalisation=evidence:evidence_scale=2.5:alignment_weight=0.1",
-    "prior, evidence 2.5, μ 10": "normalisation=evidence:evidence_scale=2.5:alignment_weight=10.0",
-    "prior, evidence 2.5, warm-up 10": "normalisation=evidence:evidence_scale=2.5:alignment_warmup_rounds=10",
+    "prior, evidence 0.5": "normalisation=evidence:evidence_scale=0.5",
+    "prior, evidence 0.8": "normalisation=evidence:evidence_scale=0.8",
+    "prior, evidence 1.25": "normalisation=evidence:evidence_scale=1.25",
+    "presence, evidence 0.8": "representation=presence:normalisation=evidence:evidence_scale=0.8",
+    "prior, evidence 0.8, μ 0": "normalisation=evidence:evidence_scale=0.8:alignment_weight=0.0",
+    "prior, evidence 0.8, μ 0.1": "normalisation=evidence:evidence_scale=0.8:alignment_weight=0.1",
+    "prior, evidence 0.8, μ 10": "normalisation=evidence:evidence_scale=0.8:alignment_weight=10.0",
+    "prior, evidence 0.8, warm-up 10": "normalisation=evidence:evidence_scale=0.8:alignment_warmup_rounds=10",
 }
 PARTITIONS = ("iid", "dirichlet:1", "dirichlet:0.1", "fedpac:20:3", "pathological:2")
 

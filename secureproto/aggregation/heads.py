@@ -48,7 +48,7 @@ def mix_by_rows(
 ) -> F64:
     """Mixed heads (m, H) in the matrix form, from representations (m, D), with a block of the relation at a time.
 
-    `records`: (m,) numbers n_i, which the relation `evidence` needs.
+    `records`: (m,) n_i / C, which the relation `evidence` needs.
     """
     unit = unit_rows(values)
     sites = len(unit)
@@ -104,7 +104,7 @@ def personalise(class_sums: F64, heads: F64, options: Options) -> Mixed:
     values = representations(class_sums, options.representation)
     if _takes_linear(values, heads, options):
         return Mixed(mix_linear(values, heads), "linear", None)
-    records = split(class_sums)[1].sum(axis=1)
+    records = split(class_sums)[1].mean(axis=1)  # a class
     if len(heads) <= RELATION_KEPT:
         relation = relation_matrix(values, options, records)
         return Mixed(mix(relation, heads), "matrix", relation)

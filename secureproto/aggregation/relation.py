@@ -10,9 +10,9 @@
 Invariants: rows are non-negative and sum to 1 (to rounding); scaling one site's representation changes nothing;
 a block of rows depends on all sites but not on which other rows are asked for (to rounding).
 Source: METHOD "Server side"; FedPAC for `prior`. `evidence` is this project's (decision 8): softmax with a
-temperature of its own for every row, τ_i = scale / √n_i. A representation of n_i records is known to about 1/√n_i, so
-a difference of cosines below that is no evidence that two sites differ: a small site takes nearly the plain mean of
-the heads, a large one prefers those like itself.
+temperature of its own for every row, τ_i = scale · √(C / n_i). Shares of C classes are known from n_i records to
+about √(C / n_i), so a difference of cosines below that is no evidence that two sites differ: a site with few records
+a class takes nearly the plain mean of the heads, one with many prefers those like itself.
 """
 
 from typing import assert_never
@@ -26,6 +26,7 @@ from secureproto.aggregation.prototypes import local_means, split
 
 # A row is left alone when it keeps the bound but for rounding: three equal peers keep a share of 1/3.
 _SLACK = 1e-12
+_NO_EVIDENCE = 1e-9  # records a class
 
 
 def representations(class_sums: F64, representation: Representation) -> F64:
@@ -65,7 +66,7 @@ def cosines(values: F64) -> F64:
 
 
 def relation_matrix(values: F64, options: Options, records: F64 | None = None) -> F64:
-    """The relation (m, m) of representations (m, D). `records`: (m,) numbers n_i, which `evidence` needs."""
+    """The relation (m, m) of representations (m, D). `records`: (m,) n_i / C, which `evidence` needs."""
     return relation_rows(unit_rows(values), options, start=0, stop=len(values), records=records)
 
 
@@ -75,7 +76,7 @@ def relation_rows(unit: F64, options: Options, *, start: int, stop: int, records
     Memory: this block and, while shares are bounded, a few more of its size.
 
     Raises:
-        ValueError: `evidence` without the numbers of records.
+        ValueError: `evidence` without the records a class.
     """
     rows: F64 = unit[start:stop] @ unit.T
     _weigh(rows, options, None if records is None else records[start:stop])
@@ -103,9 +104,9 @@ def _weigh(rows: F64, options: Options, records: F64 | None) -> None:
             _soften(rows, options.temperature)
         case "evidence":
             if records is None:
-                raise ValueError("the relation `evidence` needs the numbers of records")
-            # fewer than one record (a noisy count, a site without any) is as little evidence as one
-            _soften(rows, options.evidence_scale / np.sqrt(np.maximum(records, 1.0))[:, None])
+                raise ValueError("the relation `evidence` needs the records a class")
+            # no record at all, or a noisy count below zero: no evidence, so a temperature at which all are alike
+            _soften(rows, options.evidence_scale / np.sqrt(np.maximum(records, _NO_EVIDENCE))[:, None])
         case _:
             assert_never(options.normalisation)
 

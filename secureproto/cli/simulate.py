@@ -33,9 +33,8 @@ DATA = _options(
         "--data",
         "data",
         multiple=True,
-        default=("heart",),
-        show_default=True,
-        help="A built-in set (see `simulate list`), or a CSV file, npz file or image folder; several: a site each.",
+        help="A built-in set (see `simulate list`; by default that of the study's name), or a CSV file, npz file or "
+        "image folder; several: a site each.",
     ),
     click.option("--data-root", type=DIRECTORY, help="Where torchvision's files lie (cifar10, cifar100, emnist, …)."),
     click.option("--site-column", help="CSV: the column that says whose record it is, for the natural partition."),
@@ -49,8 +48,12 @@ DIVISION = _options(
         show_default=True,
         help="natural, iid, dirichlet:ALPHA, pathological:K, fedpac:S:K, feature-shift, quantity:ALPHA, or a file.",
     ),
-    click.option("--sites", type=AT_LEAST_1, help="Number of sites, where the partition does not say it."),
-    click.option("--per-site", type=AT_LEAST_1, help="Training records of a site; all that there are by default."),
+    click.option(
+        "--sites", type=click.IntRange(1, 100_000), help="Number of sites, where the partition does not say it."
+    ),
+    click.option(
+        "--per-site", type=click.IntRange(1, 10**9), help="Training records of a site; all that there are by default."
+    ),
     click.option(
         "--split",
         type=click.Choice(["given", "stratified"]),
@@ -69,8 +72,10 @@ DIVISION = _options(
 )
 RUNS = _options(
     click.option("--rounds", type=AT_LEAST_1, help="In place of the study's rounds.total."),
-    click.option("--seeds", type=AT_LEAST_1, default=3, show_default=True, help="Number of seeds."),
-    click.option("--first-seed", type=click.IntRange(0), default=0, show_default=True, help="The first of them."),
+    click.option("--seeds", type=click.IntRange(1, 100_000), default=3, show_default=True, help="Number of seeds."),
+    click.option(
+        "--first-seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="The first of them."
+    ),
     click.option("--evaluate-every", type=AT_LEAST_1, default=1, show_default=True, help="Rounds between scores."),
     click.option(
         "--engine",
@@ -127,7 +132,12 @@ def run(output: Form, rule: Rule, target: float | None, reference: str, **option
     from secureproto.simulation.command import Reporting, Request, perform  # torch: `--help` stays light
 
     request = Request.model_validate(options)
-    found = perform(request, Reporting(rule=rule, target=target, reference=reference), say)
+    try:
+        found = perform(request, Reporting(rule=rule, target=target, reference=reference), say)
+    except KeyboardInterrupt:
+        if request.out is not None:
+            say(f"{request.out}: keeps the rounds that are done; the same command goes on from there")
+        raise
     emit(found.as_json() if output != "table" else found.rows(), output)
     found.check()
 

@@ -21,15 +21,24 @@ from secureproto.simulation.experiment import Definition, Execution, Experiment,
 from secureproto.simulation.history import RECEIVED, TEST, History, RoundRecord
 from secureproto.simulation.page import page_of
 from secureproto.simulation.partition import file as partition_file
+from secureproto.simulation.partition.division import Divisions
 from secureproto.simulation.partition.picture import draw as picture
-from secureproto.simulation.partition.spec import is_file
-from secureproto.simulation.planning import IN_EVERY_TABLE, Asked, Ground, open_engine, prepare, run_options
+from secureproto.simulation.planning import (
+    IN_EVERY_TABLE,
+    Asked,
+    Ground,
+    open_engine,
+    prepare,
+    require_validation,
+    run_options,
+)
 from secureproto.simulation.results import Summary, rows, summarise, write_csv, write_json
 from secureproto.simulation.results.reported import VALIDATED, Rule
 from secureproto.simulation.run import RunOptions
 from secureproto.study.file import digest, read
 
 Say = Callable[[str], None]
+PAGE = "report.html"
 
 
 class Request(Asked):
@@ -84,14 +93,19 @@ def perform(request: Request, reporting: Reporting, say: Say) -> Found:
         Conflict: the directory holds another experiment, or another process works on one of its runs.
         IntegrityBroken: a file of it is damaged.
     """
-    if reporting.rule == VALIDATED and request.validation == 0 and not is_file(request.partition):
-        raise Misconfigured("--report validation needs validation records", hint="give --validation 0.2")
-    with _directory(request.out) as directory, session(request, directory, say, models=request.models) as opened:
+    _check(request, reporting)
+    deciding = "--report validation" if reporting.rule == VALIDATED else ""
+    with (
+        _directory(request.out) as directory,
+        session(request, directory, say, models=request.models, validated=deciding) as opened,
+    ):
         for seed in request.seed_numbers:
             for label in runs_of(request.labels, opened.ground.study):
                 opened.go(label, seed)
         found = _found([opened.experiment], reporting)
         _write(opened.experiment, found)
+    if request.out is not None:
+        say(f"{request.out / PAGE}: open it in any browser; it needs no network")
     return found
 
 
@@ -103,6 +117,8 @@ def compare_directories(directories: Sequence[Path], reporting: Reporting, out: 
         Misconfigured: nothing was run yet, or two directories have one name.
     """
     experiments = [Experiment.open(directory) for directory in directories]
+    for experiment in experiments:
+        partition_file.check(experiment.directory / "partition.json", experiment.definition.partition_digest)
     found = _found(experiments, reporting)
     if out is not None:
         write_atomically(out, page_of(found.summary, found.histories, experiments).encode())
@@ -136,9 +152,16 @@ class Session:
 
 
 @contextmanager
-def session(asked: Asked, directory: Path, say: Say, *, models: bool = False) -> Iterator[Session]:
-    """What was asked, checked, in its directory, with an engine that is closed afterwards. Raises as `perform`."""
+def session(
+    asked: Asked, directory: Path, say: Say, *, models: bool = False, validated: str = ""
+) -> Iterator[Session]:
+    """What was asked, checked, in its directory, with an engine that is closed afterwards. Raises as `perform`.
+
+    `validated`: what needs validation records, if anything does.
+    """
     ground = prepare(asked)
+    if validated:
+        require_validation(ground, validated)
     engine = open_engine(asked)
     try:
         experiment = _begin(directory, asked, ground)
@@ -157,21 +180,40 @@ def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
     definition = Definition(
         study=ground.study.name,
         study_digest=digest(text),
-        data=asked.data,
+        data=asked.data or (ground.study.name,),
         pool_digest=partition.pool,
         partition=partition.scheme,
         partition_digest=partition_file.digest_of(ground.divisions),
         split=partition.options.split,
         rounds=ground.study.rounds.total,
         evaluate_every=asked.evaluate_every,
-        redrawn_ratio=asked.test_share / (1 - asked.test_share) if asked.repeated else None,
+        redrawn_ratio=_ratio(ground.divisions),
     )
     experiment = Experiment.begin(directory, definition, text)
     if not path.exists():
-        partition_file.save(ground.divisions, path)
+        write_atomically(path, partition_file.encode(ground.divisions))
+    partition_file.check(path, definition.partition_digest)
+    if not path.with_suffix(".svg").exists():
         drawn = picture(partition, ground.pool.records.y, ground.study.classes)
         write_atomically(path.with_suffix(".svg"), drawn.encode())
     return experiment
+
+
+def _ratio(divisions: Divisions) -> float | None:
+    """n_test / n_train where each seed has a split of its own."""
+    share = divisions.partitions[0].options.test_share
+    return share / (1 - share) if divisions.repeated else None
+
+
+def _check(request: Request, reporting: Reporting) -> None:
+    """What can be wrong with how results are to be told."""
+    if reporting.target is not None and not 0 <= reporting.target <= 1:
+        raise Misconfigured("--target is an accuracy from 0 to 1")
+    names = {label.partition(":")[0] for label in request.labels} | set(request.labels)
+    if reporting.reference != "local" and reporting.reference not in names:
+        raise Misconfigured(
+            f"--reference {reporting.reference}: is none of the methods", hint="name one of --methods"
+        )
 
 
 def _found(experiments: Sequence[Experiment], reporting: Reporting) -> Found:
@@ -209,7 +251,7 @@ def _write(experiment: Experiment, found: Found) -> None:
     write_json(
         directory / "results.json", found.summary, {"experiment": experiment.definition.model_dump(mode="json")}
     )
-    write_atomically(directory / "report.html", page_of(found.summary, found.histories, [experiment]).encode())
+    write_atomically(directory / PAGE, page_of(found.summary, found.histories, [experiment]).encode())
 
 
 @contextmanager

@@ -12,25 +12,27 @@ Invariants: a directory holds one experiment; more methods and more seeds may be
 done again; every method runs on the same partition; what is compared is on disk before anything is trained.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from secureproto.errors import Conflict, IntegrityBroken, Misconfigured, NotFound
+from secureproto.errors import Conflict, IntegrityBroken, Misconfigured, NotFound, Unavailable
 from secureproto.simulation.baselines.catalogue import METHODS, make
 from secureproto.simulation.baselines.fedavg_ft import FedAvgFineTuned, fine_tuned
 from secureproto.simulation.engines.seam import Engine, Sites
 from secureproto.simulation.history import History
-from secureproto.simulation.run import Run, RunOptions, Watch, read_history, with_seed
+from secureproto.simulation.run import Run, RunOptions, Watch, claim, read_history, with_seed
 from secureproto.simulation.saved_models import save_models
 from secureproto.simulation.store import RunStore
 from secureproto.study.file import digest, load, read
 from secureproto.study.schema import StudyFile
+
+DRAFT = ".draft"
+LONGEST = 120  # characters of a label: its directory's name, quoted, must fit a file system
 
 
 class Definition(BaseModel):
@@ -48,7 +50,7 @@ class Definition(BaseModel):
     split: str
     rounds: int
     evaluate_every: int
-    redrawn_ratio: float | None = None
+    redrawn_ratio: Annotated[float, Field(gt=0)] | None = None
 
 
 class Experiment:
@@ -67,9 +69,9 @@ class Experiment:
         """
         path = directory / "experiment.json"
         if not path.exists():
-            if directory.exists() and any(directory.iterdir()):
+            if directory.exists() and any(not _began(path.name) for path in directory.iterdir()):
                 raise Conflict(f"{directory}: is not empty and holds no experiment", hint="give another --out")
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
             write_atomically(directory / "study.toml", study_text)
             write_atomically(path, definition.model_dump_json(indent=1).encode())
         found = cls.open(directory)
@@ -122,6 +124,8 @@ class Experiment:
         study, found = self.study(), []
         for path in self.directory.glob("runs/*/*.sqlite"):
             label = unquote(path.parent.name)
+            if not path.stem.isdecimal() or str(int(path.stem)) != path.stem:
+                continue  # a copy that somebody made
             title = make(label, study).title
             found.append(read_history(path, method=label, title=title, seed=int(path.stem)))
         return with_fine_tuned(found)
@@ -129,8 +133,10 @@ class Experiment:
     def run(self, label: str, seed: int, sites: Sites, engine: Engine, options: "Execution") -> None:
         """Bring one run to its end, and its models to disk. Raises as `run.Run.go`, and Conflict as RunStore."""
         path = self.store_path(label, seed)
+        make_directory(path.parent)
         store = RunStore(path)
         try:
+            claim(store, path, method=label, seed=seed)
             run = Run(make(label, with_seed(self.study(), seed)), sites, engine, store, options.run)
             run.go(options.watch)
             if options.models:
@@ -160,6 +166,12 @@ def runs_of(labels: Sequence[str], study: StudyFile) -> list[str]:
     for label in labels:
         if labels.count(label) > 1:
             raise Misconfigured(f"method {label!r} is given twice")
+        if len(quote(label)) > LONGEST:
+            raise Misconfigured(
+                f"method {label[:40]!r}…: over {LONGEST} characters", hint="put settings into the study"
+            )
+        if make(label, study).study.training.alignment_warmup_rounds > study.rounds.total:
+            raise Misconfigured(f"method {label!r}: its warm-up is longer than the {study.rounds.total} rounds")
     return list(dict.fromkeys(_runs_as(label, study) for label in labels))
 
 
@@ -195,8 +207,35 @@ def with_rounds(study: StudyFile, rounds: int) -> StudyFile:
     return study.model_copy(update={"rounds": study.rounds.model_copy(update={"total": rounds})})
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it. Raises Unavailable when the disk will not have it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot make {path}: {error.strerror}", hint="check the path, its owner and the disk"
+        ) from None
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Give `path` the content `data`: a reader sees the old content or the new one, never a part."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(data)
-    draft.replace(path)
+    """Give `path` the content `data`: a reader sees the old content or the new one, never a part.
+
+    Raises:
+        Unavailable: the disk will not take it; then what was there stays.
+    """
+    draft = path.with_name(f".{path.name}{DRAFT}")
+    try:
+        try:
+            draft.write_bytes(data)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write {path}: {error.strerror}", hint="check the path, its owner and the disk"
+        ) from None
+
+
+def _began(name: str) -> bool:
+    """Whether a file is one that an experiment leaves which was killed before it began."""
+    return name == "study.toml" or name.endswith(DRAFT)

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from secureproto.errors import Misconfigured
-from secureproto.simulation.data.catalogue import read
+from secureproto.simulation.data.catalogue import known, read
 from secureproto.simulation.data.reading import Reading, SourceOptions
 from secureproto.simulation.engines.inprocess import InProcess
 from secureproto.simulation.engines.seam import Engine
@@ -34,7 +34,7 @@ class Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     study: Path
-    data: tuple[str, ...]
+    data: tuple[str, ...] = ()
     data_root: Path | None = None
     site_column: str | None = None
     split_column: str | None = None
@@ -99,10 +99,31 @@ def prepare(asked: Asked) -> Ground:
     """
     study = load(asked.study)
     study = with_rounds(study, asked.rounds or study.rounds.total)
+    if not asked.labels:
+        raise Misconfigured("no method is named", hint="give --methods protoaligned")
     runs_of(asked.labels, study)
     source = SourceOptions(asked.site_column, asked.split_column, asked.delimiter)
-    reading = read(asked.data, study, options=source, root=asked.data_root)
-    return Ground(study, reading, _divisions(asked, reading.pool, study.classes))
+    reading = read(asked.data or (_own_data(study),), study, options=source, root=asked.data_root)
+    ground = Ground(study, reading, _divisions(asked, reading.pool, study.classes))
+    for seed in asked.seed_numbers:
+        ground.divisions.of(seed)
+    return ground
+
+
+def _own_data(study: StudyFile) -> str:
+    """The built-in set that a study is for, by its name."""
+    if study.name not in {one.name for one in known()}:
+        raise Misconfigured(
+            f"study {study.name} is for no built-in data set", hint="say where the records lie: --data"
+        )
+    return study.name
+
+
+def require_validation(ground: Ground, why: str) -> None:
+    """Raise Misconfigured where no site keeps validation records."""
+    sites = (rows for partition in ground.divisions.partitions for rows in partition.sites.values())
+    if not any(len(rows.validation) for rows in sites):
+        raise Misconfigured(f"{why} needs validation records", hint="give --validation 0.2")
 
 
 def split_of(asked: Asked, pool: Pool) -> Split:
@@ -138,6 +159,7 @@ def run_options(asked: Asked) -> RunOptions:
 
 def _divisions(asked: Asked, pool: Pool, classes: Sequence[str]) -> Divisions:
     if is_file(asked.partition):
+        _refuse_beside_a_file(asked)
         return partition_file.load(Path(asked.partition), pool)
     options = Options(
         sites=asked.sites,
@@ -149,3 +171,13 @@ def _divisions(asked: Asked, pool: Pool, classes: Sequence[str]) -> Divisions:
     )
     scheme = parse(asked.partition)
     return draw(pool, scheme, options, classes=classes, seeds=list(asked.seed_numbers), repeated=asked.repeated)
+
+
+def _refuse_beside_a_file(asked: Asked) -> None:
+    """A saved partition says all of it itself."""
+    for name in ("sites", "per_site", "split", "test_share", "repeated", "validation", "partition_seed"):
+        if getattr(asked, name) != Asked.model_fields[name].default:
+            option = "--" + name.replace("_", "-")
+            raise Misconfigured(
+                f"{option} is settled by the saved partition {asked.partition}", hint=f"leave {option} out"
+            )

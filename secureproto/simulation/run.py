@@ -16,8 +16,9 @@ from time import perf_counter
 
 import numpy as np
 
+from secureproto import __version__
 from secureproto.aggregation.stopping import StoppingRule, decide
-from secureproto.errors import Rejected
+from secureproto.errors import Conflict, IntegrityBroken, Rejected
 from secureproto.learning.model import build
 from secureproto.learning.training import Diverged
 from secureproto.simulation.engines.seam import Done, Engine, Job, Sites, Work
@@ -30,6 +31,7 @@ from secureproto.wire.reasons import Reason
 RELATION_KEPT = 64  # sites; a heat map of more cannot be read
 PERSONAL, KEPT = "personal/", "kept/"
 FAILURE, COMPLETE = "failure", "complete"
+METHOD, SEED, PROGRAM = "method", "seed", "program"
 
 Watch = Callable[[RoundRecord], None]
 
@@ -175,10 +177,34 @@ def history(store: RunStore, *, method: str, title: str, seed: int) -> History:
     )
 
 
+def claim(store: RunStore, path: Path, *, method: str, seed: int) -> None:
+    """Note whose run it is when it is begun, and later check that it still is.
+
+    Raises:
+        IntegrityBroken: it is the run of another method or seed. Conflict: of another version of this program.
+    """
+    for key, value in ((METHOD, method), (SEED, str(seed)), (PROGRAM, __version__)):
+        if store.fact(key) is None and store.fact("format") is None:
+            store.note(key, value)
+    _check(store, path, method=method, seed=seed)
+    if store.fact(PROGRAM) != __version__:
+        raise Conflict(f"{path}: begun by another version of this program", hint="give another --out")
+
+
+def _check(store: RunStore, path: Path, *, method: str, seed: int) -> None:
+    if store.fact(METHOD) not in (None, method) or store.fact(SEED) not in (None, str(seed)):
+        raise IntegrityBroken(f"{path}: is the run of another method or seed", hint="remove it and run again")
+
+
 def read_history(path: Path, *, method: str, title: str, seed: int) -> History:
-    """What the run at `path` has left behind so far, also while another process works on it."""
+    """What the run at `path` has left behind so far, also while another process works on it.
+
+    Raises:
+        IntegrityBroken: it is damaged, or the run of another method or seed.
+    """
     store = RunStore(path, reading=True)
     try:
+        _check(store, path, method=method, seed=seed)
         return history(store, method=method, title=title, seed=seed)
     finally:
         store.close()

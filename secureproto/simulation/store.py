@@ -111,6 +111,8 @@ class RunStore:
         """Records of the rounds that are done, in order."""
         rows = self._all("select number, record from rounds order by number")
         texts = [self._checked(f"round {number}", str(text).encode()) for number, text in rows]
+        if [row[0] for row in rows] != list(range(len(rows))):
+            raise IntegrityBroken(f"{self._path}: a round is missing", hint="remove it and run again")
         return tuple(RoundRecord.model_validate_json(text) for text in texts)
 
     def rounds_done(self) -> int:

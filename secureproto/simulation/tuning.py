@@ -35,9 +35,13 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> list[dict[str, o
     Raises:
         Misconfigured: no validation part, a key or value that a method does not take; and as `command.perform`.
     """
-    if request.validation == 0 or request.out is None:
-        raise Misconfigured("tune chooses by validation records", hint="give --validation 0.2")
-    with session(request, request.out, say) as opened:
+    if request.out is None:
+        raise Misconfigured("tune needs --out")
+    if any(label.partition(":")[0] == "fedavg-ft" for label in request.labels):
+        raise Misconfigured(
+            "fedavg-ft is read from FedAvg's runs", hint="tune fedavg, and give fedavg-ft what it chose"
+        )
+    with session(request, request.out, say, validated="tune") as opened:
         study = opened.ground.study
         given = dict(_given(text) for text in request.grid)
         by_method = {label: candidates(label, given, study) for label in request.labels}
@@ -72,7 +76,7 @@ def _given(text: str) -> tuple[str, list[str]]:
     key, equals, values = text.partition("=")
     if not equals or not values:
         raise Misconfigured(f"--grid {text!r}: is not KEY=VALUE,VALUE")
-    return key, values.split(",")
+    return key, list(dict.fromkeys(values.split(",")))
 
 
 def _ranked(

@@ -28,7 +28,7 @@ MAX_CLASSES = 10_000  # C × (d+1) sums stay within a few hundred MB at d = 4096
 MAX_FEATURES = 2_000  # 130 bytes each fill the limit of a study file
 MAX_SIDE = 4096  # pixels; a record of 3 × 4096² float32 is 192 MiB already
 MAX_ROUNDS = 1_000_000  # a round number is part of every manifest; far below 2^53
-DEFAULT_EVIDENCE_SCALE = 2.5  # measured: decision 8
+DEFAULT_EVIDENCE_SCALE = 0.8  # measured: decision 8
 MAX_SITES = 100_000  # the coordinator keeps one row a site and round
 
 Name = Annotated[str, AfterValidator(plain_name)]

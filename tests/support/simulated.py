@@ -127,17 +127,17 @@ class Wrong(FedAvg):
 
 @dataclass(frozen=True)
 class Slow(FedAvg):
-    """FedAvg that takes `seconds` longer at `victim`, or at every site; whoever trains a site leaves the file
+    """FedAvg that takes `seconds` longer at the `victims`, or at every site; whoever trains a site leaves the file
     SITE.PROCESS in `place`."""
 
     seconds: float = 0.0
-    victim: str = ""
+    victims: tuple[str, ...] = ()
     place: str = ""
 
     def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
         if self.place:
             (Path(self.place) / f"{visit.site}.{os.getpid()}").touch()
-        if self.victim in ("", visit.site):
+        if not self.victims or visit.site in self.victims:
             for _ in range(round(100 * self.seconds)):  # as training, it can be interrupted between steps
                 sleep(0.01)
         return super().train(model, data, visit)

@@ -97,7 +97,7 @@ def _row(i: int, cosines: Vector, site: SlowSite, vector: Vector, options: SlowO
     if options.normalisation in ("softmax", "evidence"):
         top, temperature = max(cosines), options.temperature
         if options.normalisation == "evidence":
-            temperature = options.evidence_scale / math.sqrt(max(1.0, math.fsum(site.counts)))
+            temperature = options.evidence_scale * math.sqrt(len(site.counts) / max(1e-9, math.fsum(site.counts)))
         weights = [math.exp((s - top) / temperature) for s in cosines]
     else:
         power = options.power if options.normalisation == "power" else 1.0

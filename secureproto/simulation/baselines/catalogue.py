@@ -4,6 +4,7 @@ Invariant: what is written is what is run, and is the label of the result; a nam
 refused with the nearest that does.
 """
 
+import re
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, cast
@@ -39,6 +40,8 @@ METHODS: dict[str, type[Any]] = {
     "protoaligned": ProtoAligned,
 }
 
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+
 # the sections of the study whose keys a method may be given in place of the study's own
 TRAINING, OWN = ("training",), ("training", "relation", "prototypes")
 
@@ -55,8 +58,12 @@ def make(text: str, study: StudyFile) -> Method:
     kind, own = METHODS[name], {}
     sections = {key: section for section in _sections(name) for key in type(getattr(study, section)).model_fields}
     known = {field.name: field for field in fields(kind) if field.name != "study"}
-    for part in filter(None, rest.split(":")):
+    given: set[str] = set()
+    for part in rest.split(":") if ":" in text else ():
         key, equals, raw = part.partition("=")
+        if key in given:
+            raise Misconfigured(f"method {text!r}: {key} is given twice")
+        given.add(key)
         if not equals:
             raise Misconfigured(f"method {text!r}: {part!r} is not key=value")
         if key in known:
@@ -82,12 +89,11 @@ def _sections(name: str) -> tuple[str, ...]:
 
 
 def _value(raw: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(raw)
-        except ValueError:
-            continue
-    return raw
+    if not _NUMBER.fullmatch(raw):
+        return raw
+    if raw.lstrip("-").isdigit() and len(raw) < 20:
+        return int(raw)
+    return float(raw)
 
 
 def _own_value(text: str, key: str, raw: str, default: object) -> object:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from secureproto.simulation.baselines.fedavg import FedAvg
-from secureproto.simulation.history import RECEIVED, TUNED, History, SiteRound
+from secureproto.simulation.history import TUNED, History, SiteRound
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,11 @@ class FedAvgFineTuned(FedAvg):
 
 
 def fine_tuned(history: History, label: str) -> History:
-    """FedAvg's history, read where its sites have trained: that model is in use at both points."""
+    """FedAvg's history, read where its sites have trained. Nothing stands under `received`: that would be the model
+    of a training more than the other methods have had at that point."""
 
     def read(site: SiteRound) -> SiteRound:
-        points = {RECEIVED: site.points[TUNED], TUNED: site.points[TUNED]} if TUNED in site.points else {}
+        points = {TUNED: site.points[TUNED]} if TUNED in site.points else {}
         return site.model_copy(update={"points": points})
 
     rounds = tuple(

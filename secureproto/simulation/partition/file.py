@@ -71,9 +71,25 @@ class _File(_Part):
 
 def save(divisions: Divisions, path: Path) -> str:
     """Write a file and return its digest."""
-    digest = digest_of(divisions)
-    path.write_bytes(canonical.encode({**_content(divisions), "digest": digest}) + b"\n")
-    return digest
+    path.write_bytes(encode(divisions))
+    return digest_of(divisions)
+
+
+def encode(divisions: Divisions) -> bytes:
+    """The bytes of a file."""
+    return canonical.encode({**_content(divisions), "digest": digest_of(divisions)}) + b"\n"
+
+
+def check(path: Path, digest: str) -> None:
+    """Raise IntegrityBroken unless the file is the partition of this digest, as it was saved."""
+    try:
+        content = _verified(path)
+    except Misconfigured as error:
+        raise IntegrityBroken(error.message, hint="restore it, or run again elsewhere") from None
+    if canonical.labelled_digest(FORMAT, canonical.encode(content)) != digest:
+        raise IntegrityBroken(
+            f"{path} is not the partition of this experiment", hint="restore it, or run again elsewhere"
+        )
 
 
 def digest_of(divisions: Divisions) -> str:

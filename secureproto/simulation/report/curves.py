@@ -9,6 +9,7 @@ from math import ceil
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from secureproto.simulation.history import RECEIVED, TUNED, History
 from secureproto.simulation.report.drawing import (
@@ -190,6 +191,8 @@ def _logarithmic_if_wide(axes: Axes) -> None:
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in axes.lines] or [np.empty(0)])
     if len(values) and values.min() > 0 and values.max() > 30 * values.min():
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # no markup in the labels
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _legend(drawn: Figure, panels: Sequence[Axes]) -> None:

@@ -33,11 +33,18 @@ def scored(record: RoundRecord, point: str, part: str) -> Scored:
 
 
 def evaluated(history: History, point: str, part: str = TEST) -> Iterator[tuple[RoundRecord, Scored]]:
-    """The versions that were scored at a point, from the first to the last."""
-    for record in sorted(history.rounds, key=lambda record: record.number):
-        scores = scored(record, point, part)
-        if scores:
-            yield record, scores
+    """The versions of which all sites were scored at a point, from the first to the last.
+
+    Where a round takes a share of the sites, its version is scored at those alone: means over other sites each time
+    would be compared, so only the last version counts, which every site is scored on.
+    """
+    found = [
+        (record, scores)
+        for record in sorted(history.rounds, key=lambda record: record.number)
+        if (scores := scored(record, point, part))
+    ]
+    sites = max((len(scores) for _, scores in found), default=0)
+    yield from (one for one in found if len(one[1]) == sites)
 
 
 def reported(history: History, point: str, rule: Rule) -> Reported | None:

@@ -52,7 +52,7 @@ def test_a_study_says_them_all() -> None:
         {"representation": "presence", "normalisation": "softmax", "temperature": 0.1, "max_peer_share": 0.5},
         {"weighting": "uniform", "min_holders": 3},
     )
-    assert aggregation_options(study) == Options("uniform", 3, "presence", "softmax", 1.0, 0.1, 2.5, 0.5, "auto")
+    assert aggregation_options(study) == Options("uniform", 3, "presence", "softmax", 1.0, 0.1, 0.8, 0.5, "auto")
     study = _study({"normalisation": "power", "power": 16.0, "form": "matrix"}, {})
     assert aggregation_options(study) == Options(normalisation="power", power=16.0, form="matrix")
 

@@ -70,14 +70,14 @@ def test_the_more_records_the_more_a_site_prefers_those_like_itself() -> None:
     options = Options(normalisation="evidence")
     own = [relation_matrix(VALUES[:3], options, np.full(3, float(n)))[1, 1] for n in (1, 30, 600, 10_000)]
     assert own == sorted(own)
-    assert own[0] < 0.4
+    assert own[0] < 0.6
     assert own[-1] > 0.99
-    none = relation_matrix(VALUES[:3], options, np.zeros(3))  # as one record, never a division by zero
-    assert np.array_equal(none, relation_matrix(VALUES[:3], options, np.ones(3)))
+    none = relation_matrix(VALUES[:3], options, np.array([0.0, -4.0, 0.0]))  # a noisy count may be negative
+    np.testing.assert_allclose(none, np.full((3, 3), 1 / 3), atol=1e-4)
 
 
 def test_evidence_needs_the_numbers_of_records() -> None:
-    with pytest.raises(ValueError, match="numbers of records"):
+    with pytest.raises(ValueError, match="records a class"):
         relation_matrix(VALUES, Options(normalisation="evidence"))
 
 

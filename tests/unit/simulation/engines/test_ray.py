@@ -78,7 +78,8 @@ def test_a_cluster_that_refuses_is_told_with_its_reason(mute: str, monkeypatch: 
 
 
 @installed
-def test_what_ray_sets_for_the_process_is_put_back(nobody: str) -> None:
+def test_what_ray_sets_for_the_process_is_put_back(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     before = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM)
     with pytest.raises(Unavailable):
         RayEngine(nobody, None)
