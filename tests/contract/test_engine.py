@@ -64,7 +64,7 @@ def pictures(n: int, seed: int) -> Records:
 
 def until(done: Callable[[], bool]) -> None:
     """Wait for what another process does."""
-    end = monotonic() + 60
+    end = monotonic() + 120
     while not done():
         assert monotonic() < end, "not within the time"
         sleep(0.05)
@@ -246,11 +246,11 @@ class TestRay(EngineContract):
         assert [found.site for found in ray.perform(work(FedAvg(STUDY)), jobs(NAMES))] == list(NAMES)
 
     def test_what_is_no_longer_wanted_is_not_done_to_its_end(self, ray: RayEngine, tmp_path: Path) -> None:
-        slow = Slow(STUDY, seconds=60, victims=NAMES[1:], place=str(tmp_path))
+        slow = Slow(STUDY, seconds=600, victims=NAMES[1:], place=str(tmp_path))
         results = ray.perform(work(slow), jobs(NAMES))
         assert next(results).site == "site-0"
         until(lambda: len([path for path in tmp_path.iterdir() if not path.name.startswith("site-0.")]) == WORKERS)
         begun = monotonic()
         results.close()  # type: ignore[attr-defined]  # engines are generators
         assert len(list(ray.perform(work(FedAvg(STUDY)), jobs(NAMES)))) == len(NAMES)
-        assert monotonic() - begun < 30
+        assert monotonic() - begun < 120

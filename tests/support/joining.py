@@ -4,6 +4,7 @@ import sys
 from hashlib import sha256
 
 from secureproto.simulation.baselines.fedavg import FedAvg
+from secureproto.simulation.engines import ray
 from secureproto.simulation.engines.ray import RayEngine
 from secureproto.simulation.engines.seam import Engine
 from secureproto.simulation.run import Run
@@ -23,6 +24,7 @@ def digest(engine: Engine) -> str:
 
 
 if __name__ == "__main__":
+    ray.PATIENCE = 120.0  # a machine of tests may be busy
     engine = RayEngine(sys.argv[1], 1)
     sys.stdout.write(digest(engine))
     engine.close()
