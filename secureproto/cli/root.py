@@ -8,8 +8,9 @@ Exit codes: 0 ok, 1 failed, 2 usage or settings, 3 unavailable, 4 identity, 5 de
 """
 
 import os
+import re
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, requires
 
 import click
 
@@ -17,6 +18,9 @@ from secureproto import __version__
 from secureproto.errors import SecureProtoError
 
 GROUP = "secureproto.commands"
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow"}  # modules that are called otherwise than their package
+EXTRAS = ("server", "client", "simulation", "ray")  # from the lightest on
+REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+).*; extra == .(?P<extra>[a-z]+).")
 
 # One line a noun; a verb's line comes from its own docstring when the noun's help is asked for.
 NOUNS = {
@@ -99,6 +103,8 @@ def run(arguments: list[str]) -> int:
         where = f": {error.filename}" if error.filename else ""
         return _tell(f"{error.strerror or type(error).__name__}{where}", "", 1)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("secureproto"):
+            return _tell(f"{error.name} is not installed, and this command needs it", _extra_hint(error.name), 2)
         if os.environ.get("SECUREPROTO_DEBUG"):
             raise
         return _tell(
@@ -114,6 +120,16 @@ def _tell(message: str, hint: str, code: int) -> int:
     if hint:
         click.echo(f"hint: {hint}", err=True)
     return code
+
+
+def _extra_hint(module: str) -> str:
+    """The first of EXTRAS that brings a module, as pip is asked for it."""
+    top = module.partition(".")[0]
+    wanted = DISTRIBUTIONS.get(top, top).lower()
+    known = [REQUIREMENT.match(text) for text in requires("secureproto") or ()]
+    bringing = {found["extra"] for found in known if found and found["name"].lower() == wanted}
+    extra = next((name for name in EXTRAS if name in bringing), "all")
+    return f"pip install 'secureproto[{extra}]'; from a clone: pip install -e '.[{extra}]'"
 
 
 def _usage_hint(error: click.UsageError) -> str:

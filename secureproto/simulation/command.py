@@ -237,6 +237,8 @@ def _found(experiments: Sequence[Experiment], reporting: Reporting) -> Found:
         redrawn=experiments[0].definition.redrawn_ratio,
         paired=on_one_partition(experiments),
     )
+    if summary.reference is None and reporting.reference != Reporting.reference and on_one_partition(experiments):
+        raise Misconfigured(f"--reference {reporting.reference}: is none of the methods", hint="name one of them")
     return Found(summary, tuple(histories))
 
 

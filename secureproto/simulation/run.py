@@ -183,15 +183,17 @@ def claim(store: RunStore, path: Path, *, method: str, seed: int) -> None:
     Raises:
         IntegrityBroken: it is the run of another method or seed. Conflict: of another version of this program.
     """
-    for key, value in ((METHOD, method), (SEED, str(seed)), (PROGRAM, __version__)):
-        if store.fact(key) is None and store.fact("format") is None:
-            store.note(key, value)
+    if store.fact(METHOD) is None and not store.rounds_done():
+        with store.transaction():
+            for key, value in ((METHOD, method), (SEED, str(seed)), (PROGRAM, __version__)):
+                store.note(key, value)
     _check(store, path, method=method, seed=seed)
     if store.fact(PROGRAM) != __version__:
         raise Conflict(f"{path}: begun by another version of this program", hint="give another --out")
 
 
 def _check(store: RunStore, path: Path, *, method: str, seed: int) -> None:
+    # a run that no experiment has claimed yet is nobody's
     if store.fact(METHOD) not in (None, method) or store.fact(SEED) not in (None, str(seed)):
         raise IntegrityBroken(f"{path}: is the run of another method or seed", hint="remove it and run again")
 

@@ -140,8 +140,8 @@ class RunStore:
         return dict(sorted(load(self._checked(owner, rows[0][0])).items())) if rows else {}
 
     def _checked(self, what: str, data: object) -> bytes:
-        """What was read, if it is what was written. A run of an earlier version has no digests."""
-        if not isinstance(data, bytes) or self.fact(_DIGEST + what) not in (None, sha256(data).hexdigest()):
+        """What was read, if it is what was written."""
+        if not isinstance(data, bytes) or self.fact(_DIGEST + what) != sha256(data).hexdigest():
             raise self._damaged(what)
         return data
 

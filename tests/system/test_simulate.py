@@ -99,6 +99,18 @@ def test_compare_makes_one_page_of_several(out: Path, tmp_path: Path, capsys: py
     assert "no difference between methods is taken" in page.read_text()
 
 
+def test_a_reference_that_is_none_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("compare", out, "--reference", "zzz") == 2
+    assert "--reference zzz: is none of the methods" in capsys.readouterr().err
+
+
+def test_a_study_of_one_s_own_says_where_its_records_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = tmp_path / "own.toml"
+    study.write_text(study_path().read_text().replace('name = "heart"', 'name = "own"'))
+    assert simulate("run", study, "--seeds", 1) == 2
+    assert "say where the records lie: --data" in capsys.readouterr().err
+
+
 def test_experiments_on_one_partition_are_paired(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,8 @@
 """Errors become one line, a hint and an exit code; never a traceback."""
 
+import subprocess
+import sys
+
 import click
 import pytest
 
@@ -83,3 +86,49 @@ def test_rows_are_printed_in_each_form(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.split()[:4] == ["study", "version", "digest", "state"]
     emit({"a": [1, 2]}, "table")
     assert capsys.readouterr().out == "a  1, 2\n"
+
+
+# verbs that a lean installation has but cannot run, what is taken away, and what brings it
+LEAN = [
+    (["simulate", "list"], "clarabel", "simulation"),
+    (["simulate", "compare", "."], "jinja2", "simulation"),
+    (["study", "list"], "httpx", "server"),
+    (["server", "run", "."], "sqlalchemy", "server"),
+    (["client", "predict", ".", "--input", "."], "torch", "client"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "module", "extra"), LEAN, ids=lambda value: str(value))
+def test_a_package_that_is_not_installed_is_told_with_what_brings_it(
+    arguments: list[str], module: str, extra: str
+) -> None:
+    code = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        f"from secureproto.cli.root import _extra_hint, run\n"
+        f"import importlib\n"
+        f"try: importlib.import_module({module!r})\n"
+        f"except ModuleNotFoundError as error: print(_extra_hint(error.name))\n"
+        f"sys.exit(run({arguments!r}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"[{extra}]" in found.stdout
+    assert "unexpected" not in found.stderr
+    assert "Traceback" not in found.stderr
+    if arguments[0] == "simulate":
+        assert found.returncode == 2
+        assert found.stderr.splitlines() == [
+            f"error: {module} is not installed, and this command needs it",
+            f"hint: {found.stdout.strip()}",
+        ]
+
+
+def test_a_module_of_ours_that_is_missing_is_a_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def boom() -> None:
+        raise ModuleNotFoundError("no", name="secureproto.nowhere")
+
+    monkeypatch.setattr(root, "build", lambda: boom)
+    assert root.run([]) == 1
+    assert "unexpected ModuleNotFoundError" in capsys.readouterr().err

@@ -228,3 +228,10 @@ def test_batch_norm_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     caplog.clear()
     build(tabular_study())
     assert caplog.text == ""
+
+
+def test_arrays_of_an_image_model_lie_in_c_order() -> None:
+    """Weights are kept channels-last for speed; what travels and is stored must not depend on that."""
+    arrays = to_arrays(build(image_study("cnn")))
+    assert any(array.ndim == 4 and array.shape[1] > 1 for array in arrays.values())
+    assert all(array.flags.c_contiguous for array in arrays.values())

@@ -162,6 +162,18 @@ def test_rounds_to_the_target() -> None:
     assert summarise(three).methods[0].target is None
 
 
+def test_a_version_that_only_some_sites_were_scored_on_is_neither_reported_nor_a_target_reached() -> None:
+    """Rounds that take a share of the sites: the easy ones of a round must not stand for all."""
+    easy, all_of_them = {"a": 0.99}, {"a": 0.6, "b": 0.4}
+    rounds = [
+        record(number, {point: scores(at) for point in (RECEIVED, TUNED)}, validation={TUNED: scores(at)})
+        for number, at in enumerate((easy, {"b": 0.95}, all_of_them))
+    ]
+    summary = summarise([history("fedavg", 0, *rounds)], rule="validation", target=0.9)
+    assert summary.methods[0].points[TUNED].versions == {0: 2}
+    assert summary.methods[0].target == Target(None, 0, 1)
+
+
 def test_bytes_and_seconds() -> None:
     rounds = [
         record(number, {}, fields={"a": {"bytes_sent": 100}, "b": {"bytes_sent": 300}}, seconds=1.5)

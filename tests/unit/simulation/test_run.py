@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from secureproto.errors import Misconfigured, PolicyDenied
+from secureproto.errors import Conflict, IntegrityBroken, Misconfigured, PolicyDenied
 from secureproto.learning.arrays import load_arrays
 from secureproto.learning.evaluate import Scores, evaluate, score
 from secureproto.learning.model import Model, build
@@ -21,7 +22,7 @@ from secureproto.simulation.history import CHOSEN, RECEIVED, TEST, TUNED, VALIDA
 from secureproto.simulation.method import Method, Predictor, Visit
 from secureproto.simulation.outcomes import Outcome, outcomes
 from secureproto.simulation.population import GivenSites, Pool, Population, SiteData, SiteRows
-from secureproto.simulation.run import Run, RunOptions, history, participants
+from secureproto.simulation.run import Run, RunOptions, claim, history, participants, read_history
 from secureproto.simulation.store import RunStore
 from secureproto.study.schema import StudyFile
 from support.learning import blobs, tabular_study
@@ -313,3 +314,27 @@ def test_sites_without_records_are_named() -> None:
         GivenSites({"a": SiteData(full, empty)})
     with pytest.raises(Misconfigured, match="site a has no test records"):
         Population(Pool(full), {"a": SiteRows(rows, none)})
+
+
+def test_a_run_is_one_methods_and_seeds_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "0.sqlite"
+
+    def claimed(method: str, seed: int) -> None:
+        store = RunStore(path)
+        try:
+            claim(store, path, method=method, seed=seed)
+            Run(FedAvg(tabular_study()), GivenSites(federation(9, 9)), InProcess(), store).go()
+        finally:
+            store.close()
+
+    claimed("fedavg", 0)
+    claimed("fedavg", 0)
+    for method, seed in (("ditto", 0), ("fedavg", 1)):
+        with pytest.raises(IntegrityBroken, match="another method or seed"):
+            claimed(method, seed)
+        with pytest.raises(IntegrityBroken, match="another method or seed"):
+            read_history(path, method=method, title="", seed=seed)
+    assert read_history(path, method="fedavg", title="", seed=0).complete
+    monkeypatch.setattr("secureproto.simulation.run.__version__", "99")
+    with pytest.raises(Conflict, match="another version"):
+        claimed("fedavg", 0)

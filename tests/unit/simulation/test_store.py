@@ -231,3 +231,28 @@ def fill(store: RunStore) -> None:
     with store.transaction():
         for number in range(100):
             store.put(f"kept/{number}", arrays(2, n=1000))
+
+
+def test_a_round_that_is_gone_is_told(store: RunStore, path: Path) -> None:
+    for number in range(3):
+        store.add_round(RECORD.model_copy(update={"number": number}))
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.execute("delete from rounds where number = 1")
+    database.close()
+    with pytest.raises(IntegrityBroken, match="a round is missing"):
+        RunStore(path, reading=True).rounds()
+
+
+@pytest.mark.parametrize("what", ["round 0", "shared"])
+def test_what_has_no_digest_is_not_taken(store: RunStore, path: Path, what: str) -> None:
+    store.add_round(RECORD)
+    store.put("shared", arrays())
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.execute("delete from facts where key like ?", (f"%{what}",))
+    database.close()
+    reader = RunStore(path, reading=True)
+    with pytest.raises(IntegrityBroken, match=what):
+        reader.rounds() if what == "round 0" else reader.get(what)
+    reader.close()
