@@ -1,8 +1,9 @@
 """FedAvg with local fine-tuning: FedAvg's model, trained once more by each site on its own records before it is used.
 
-Source: Yu, Bagdasaryan, Shmatikov, "Salvaging Federated Learning by Local Adaptation", 2020, section 4.1; "FedAvg-FT"
-in the tables of FedPAC (Xu, Tong, Huang, ICLR 2023). The rounds are FedAvg's own, and so are taken from its run: what
-a FedAvg site has after its local training is what this algorithm's site uses.
+Source: Yu, Bagdasaryan, Shmatikov, "Salvaging Federated Learning by Local Adaptation", 2020 (arXiv:2002.04758): its
+fine-tuning. All layers are tuned, for the study's epochs; the published codes of FedRep (for ten) and FedPAC tune the
+head alone. The rounds are FedAvg's own, and so are taken from its run: what a FedAvg site has after its local
+training is what this algorithm's site uses.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """FedPer: the base layers are everybody's, the personalisation layers stay at their site.
 
-Source: Arivazhagan, Aggarwal, Singh, Choudhary, "Federated Learning with Personalization Layers", 2019, Algorithms 1
-(server) and 2 (client). Base layers W_B are the study's extractor, personalisation layers W_Pk its head. Every head
-begins as the study's first; the paper lets each site draw its own.
+Source: Arivazhagan, Aggarwal, Singh, Choudhary, "Federated Learning with Personalization Layers", 2019
+(arXiv:1912.00818), the algorithms FedPer-Server and FedPer-Client. Base layers W_B are the study's extractor,
+personalisation layers W_Pk its head (the paper's fewest; it has more of them too). Every head begins as the study's
+first; the paper lets each site draw its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,9 +5,14 @@ Clients", AAAI 2022, Algorithm 1 and eq. 6 and 7.
 
     1. Site i trains its own model on L = L_S + λ · L_R (eq. 7): cross entropy, and the distance to the global
        prototypes. L_R is the mean over records and embedding entries of (f_i(x) − C̄^(y))², as the authors' code has
-       it; a class without a global prototype adds nothing.
-    2. It sends C_i^(j), the mean embedding of each class j it holds, after training (as sum and count).
+       it (eq. 7 sums the distances of the class means); a class without a global prototype adds nothing.
+    2. It sends C_i^(j), the mean embedding of each class j it holds, after training (as sum and count; the authors'
+       code takes the mean over the steps of the last epoch).
     3. The server makes C̄^(j) of them (eq. 6) and sends those.
+
+Models are never averaged. Inference: the paper writes it by the nearest prototype, the authors' code reports that and
+the head's; the head is the default here, as it is what all other methods infer by. As in that code, the nearest is
+sought among the global prototypes of the classes that the site itself holds.
 
 Eq. 6 is printed as C̄^(j) = 1/|N_j| · Σ_{i ∈ N_j} (|D_ij| / N_j) · C_i^(j), with N_j on the right the number of
 records of class j at all sites. The weights |D_ij| / N_j sum to 1 already: with 1/|N_j| before them a global
@@ -29,7 +34,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from secureproto.aggregation.prototypes import GlobalPrototypes, combine
+from secureproto.aggregation.prototypes import ABSENT, GlobalPrototypes, combine
 from secureproto.learning.arrays import to_arrays
 from secureproto.learning.exchange import ArrayMap
 from secureproto.learning.inference import outputs
@@ -49,7 +54,8 @@ HEAD, PROTOTYPE = "head", "prototype"
 @dataclass(frozen=True)
 class FedProto:
     """A Method. `shared` are the global prototypes; `personal` the first weights, until a site has trained; `kept`
-    its own whole model. `lam` is λ. `inference`: by the site's `head`, or by the nearest global `prototype`.
+    its own whole model. `lam` is λ (the authors' runs: 1 for MNIST and FEMNIST, 0.1 for CIFAR-10). `inference`: by
+    the site's `head`, or by the nearest global `prototype` of its classes; by the head where none of them has one.
 
     Raises:
         ValueError: `lam` is negative or not finite, or another `inference`.
@@ -74,7 +80,7 @@ class FedProto:
     def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
         """The site's own model."""
         with_model(model, visit.kept or visit.personal)
-        return self._predictor(model, _prototypes(visit.shared))
+        return self._predictor(model, data, _prototypes(visit.shared))
 
     def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
         """1. and 2."""
@@ -83,7 +89,7 @@ class FedProto:
         plan = Plan(self.study.training, PrototypeLoss(prototypes, self.lam))
         summary = train(model, data.train, plan=plan, generator=draws(self.study, visit))
         sent = Sent({PROTOTYPES: class_sums(model, data.train, model.classes)}, len(data.train))
-        return Update(sent, self._predictor(model, prototypes), to_arrays(model), summary)
+        return Update(sent, self._predictor(model, data, prototypes), to_arrays(model), summary)
 
     def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
         """3. Only the sum over the sites is held: Σ_i s_ij / Σ_i n_ij asks for no more."""
@@ -92,10 +98,12 @@ class FedProto:
             total += sent.arrays[PROTOTYPES]
         return Combined(_published(combine(total, _prototypes(shared), weighting="samples", min_holders=1)))
 
-    def _predictor(self, model: Model, prototypes: GlobalPrototypes) -> Predictor:
-        if self.inference == HEAD or not prototypes.present.any():
+    def _predictor(self, model: Model, data: SiteData, prototypes: GlobalPrototypes) -> Predictor:
+        held = np.isin(np.arange(len(prototypes.age)), data.train.y)
+        own = GlobalPrototypes(prototypes.values, np.where(held, prototypes.age, ABSENT))
+        if self.inference == HEAD or not own.present.any():
             return head_predictor(model)
-        return partial(nearest_prototype, model, prototypes)
+        return partial(nearest_prototype, model, own)
 
 
 def nearest_prototype(model: Model, prototypes: GlobalPrototypes, x: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """FedProx: FedAvg whose sites are held near the model they received.
 
 Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in Heterogeneous Networks", MLSys 2020,
-Algorithm 2 and eq. 2. Site k minimises, inexactly by the study's local epochs of SGD,
+section 3.2 and Algorithm 2. Site k minimises, inexactly by the study's local epochs of SGD,
 
     h_k(w; w_t) = F_k(w) + μ/2 · ‖w − w_t‖²
 

@@ -1,14 +1,17 @@
 """FedRep: in each round a site fits its head to the common representation, then takes a step with the representation.
 
 Source: Collins, Hassani, Mokhtari, Shakkottai, "Exploiting Shared Representations for Personalized Federated
-Learning", ICML 2021, Algorithm 1:
+Learning", ICML 2021, Algorithm 1; and the published code:
 
     1. The server sends φ_t, the representation (the study's extractor).
-    2. Site i makes τ updates of its head h_i with φ_t fixed. Here `head_epochs` over its records.
-    3. It updates φ with h_i fixed. Here the study's local epochs, as every algorithm of a comparison has them.
-    4. The server averages the φ_i. The paper's sites are of one size; here the mean is weighted by records.
+    2. Site i makes τ updates of its head h_i with φ_t fixed. Here `head_epochs` over its records: 5, where the
+       authors' experiments have ten; the grid has ten too.
+    3. It updates φ with h_i fixed, once in Algorithm 1. Here the study's local epochs, as every algorithm of a
+       comparison has them; the authors' experiments have one or five.
+    4. The server averages the φ_i. Algorithm 1 takes the plain mean; here it is weighted by records, as in the
+       published code.
 
-The head stays at its site, and begins as the study's first.
+The head stays at its site, and begins as the study's first. One learning rate for both, as there.
 """
 
 from collections.abc import Mapping
@@ -19,7 +22,7 @@ from secureproto.learning.model import Model
 from secureproto.learning.training import TrainingSummary
 from secureproto.simulation.baselines.fedper import FedPer
 from secureproto.simulation.baselines.local_part import plain_loss
-from secureproto.simulation.baselines.parts import head_then_body
+from secureproto.simulation.baselines.parts import head_then_body, of_head
 from secureproto.simulation.method import Visit
 from secureproto.simulation.population import SiteData
 
@@ -42,5 +45,5 @@ class FedRep(FedPer):
 
     def _local(self, model: Model, data: SiteData, visit: Visit) -> TrainingSummary:
         """2. h_i with φ_t fixed; 3. φ with h_i fixed."""
-        loss = plain_loss(model)
-        return head_then_body(model, data, visit, study=self.study, head_epochs=self.head_epochs, loss=loss)
+        head = of_head(self.study, self.head_epochs)
+        return head_then_body(model, data, visit, study=self.study, head=head, loss=plain_loss(model))

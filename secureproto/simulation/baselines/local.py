@@ -1,7 +1,8 @@
 """Own data only: each site trains the study's model on its own records, and nothing is exchanged.
 
 It gets as many local trainings as a site of the federation, so what is compared is the joining alone.
-Source: "Local" in the tables of FedProto (Tan et al., AAAI 2022) and FedPAC (Xu, Tong, Huang, ICLR 2023).
+Source: "Local" in the tables of FedProto (Tan et al., AAAI 2022) and in the code of FedPAC (Xu, Tong, Huang, ICLR
+2023).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

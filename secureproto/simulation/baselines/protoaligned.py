@@ -34,7 +34,7 @@ class ProtoAligned:
 
     study: StudyFile
     title: ClassVar[str] = "Prototype-aligned (this project)"
-    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"alignment_weight": (0.1, 1.0)}
+    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"alignment_weight": (0.1, 1.0, 4.0)}
 
     def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
         """1. One common head, and no class with a global prototype."""

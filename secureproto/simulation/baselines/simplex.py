@@ -27,8 +27,9 @@ def minimise(matrix: NDArray[np.float64], *, cut: float = CUT) -> F64:
     """The weights α (m,) of a matrix P (m, m).
 
     P is made symmetric, its negative eigenvalues (rounding, or no quadratic form at all) are set to 0, and a ridge
-    is added. Weights under `cut` become 0 and the others are scaled to sum 1 again, as the published code of FedPAC
-    does it; 0 leaves the optimum as it is. With so many sites that no weight reaches `cut`, none is cut.
+    is added; the published code of FedPAC, where an eigenvalue is negative, sets all under 0.01 to 0. Weights under
+    `cut` become 0 and the others are scaled to sum 1 again, as that code does it; 0 leaves the optimum as it is. With
+    so many sites that no weight reaches `cut`, none is cut.
 
     Raises:
         ValueError: not a square matrix.

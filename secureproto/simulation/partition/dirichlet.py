@@ -1,8 +1,9 @@
 """dirichlet:ALPHA: each class is spread over the sites by proportions drawn from a symmetric Dirichlet distribution.
 
 Source: Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
-Classification", 2019, section 3 (the distribution); Li, Diao, Chen, He, "Federated Learning on Non-IID Data Silos",
-ICDE 2022, section IV-A (over sites, class by class: all records are used and sizes differ). Small α: few sites have
+Classification", 2019 (the distribution; there it is drawn over the classes, for each site); Li, Diao, Chen, He,
+"Federated Learning on Non-IID Data Silos: An Experimental Study", ICDE 2022, "distribution-based label imbalance"
+(over the sites, class by class: all records are used and sizes differ), which is done here. Small α: few sites have
 nearly all of a class; large α: as iid. Sites under the least size are filled by `minimum.fill_up`.
 """
 

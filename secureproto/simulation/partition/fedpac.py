@@ -1,8 +1,9 @@
 """fedpac:S:K: sites of one size; S % of it uniform over all classes, the rest from K dominant classes.
 
 Source: Xu, Tong, Huang, "Personalized Federated Learning with Feature Alignment and Classifier Collaboration",
-ICLR 2023, section 5. The dominant classes are those of a group of sites, as in the published code: for 10 classes and
+ICLR 2023, section 6. The dominant classes are those of a group of sites, as in the published code: for 10 classes and
 K = 3 the groups have {0, 1, 2}, {2, 3, 4}, {4, 5, 6}, {6, 7, 8}, {8, 9, 0}, and site i belongs to group i mod 5.
+(For EMNIST that code has three groups: digits, capitals, small letters.)
 Here a record is given to one site only, where the published code begins a class again when it is used up.
 """
 

@@ -2,7 +2,7 @@
 
 Source: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017, section 3
 (shards sorted by label: at most two classes a site); Collins et al., "Exploiting Shared Representations for
-Personalized Federated Learning", ICML 2021, section 5 (the same number of classes at every site), which is kept here.
+Personalized Federated Learning", ICML 2021 (the same number of classes at every site), which is kept here.
 """
 
 from dataclasses import dataclass

@@ -159,6 +159,7 @@ def test_weights_are_the_minimum_for_every_site(seed: int, m: int) -> None:
 
 def test_two_rounds_against_an_oracle() -> None:
     study, sites, lam = uneven_study(), federation(20, 9, 14), 0.7
+    with_steps_of_the_head = uneven_study(training={"learning_rate": 0.3})
     sites["b"] = without_class(sites["b"], 1)
     first = first_weights(study)
     base = {name: first[name] for name in EXTRACTOR}
@@ -171,7 +172,9 @@ def test_two_rounds_against_an_oracle() -> None:
         found = [statistics_by_loops({**base, **heads[site]}, data.train) for site, data in sites.items()]
         for site, data in sites.items():
             model, path = {**base, **heads[site]}, (site, number)
-            model = slow_training(model, data.train, study=study, path=(*path, "head"), part=HEAD, epochs=2)
+            model = slow_training(
+                model, data.train, study=with_steps_of_the_head, path=(*path, "head"), part=HEAD, epochs=2
+            )
             loss = aligned(centroids, lam)
             model = slow_training(model, data.train, study=study, path=path, part=EXTRACTOR, loss=loss)
             models[site] = model
@@ -191,7 +194,7 @@ def test_two_rounds_against_an_oracle() -> None:
             }
             for i, site in enumerate(sites)
         }
-    played = play(FedPAC(study, head_epochs=2, lam=lam), sites, 2)
+    played = play(FedPAC(study, head_epochs=2, head_learning_rate=0.3, lam=lam), sites, 2)
     relation = played.combined[1].relation
     assert relation is not None
     np.testing.assert_allclose(relation, weights, atol=5e-3)
@@ -300,8 +303,22 @@ def test_heads_of_one_s_own_serve_sites_that_disagree() -> None:
     assert min(outcome.tuned.accuracy for outcome in found.values()) > 0.9
 
 
+def test_the_head_has_the_published_step_whatever_the_study_has() -> None:
+    """One epoch with 0.1, then the extractor with the study's 0.01."""
+    study, sites = uneven_study(training={"learning_rate": 0.01}), federation(20, 9)
+    played = play(FedPAC(study), sites, 1)
+    for site, data in sites.items():
+        steps, first = uneven_study(training={"learning_rate": 0.1}), first_weights(study)
+        expected = slow_training(first, data.train, study=steps, path=(site, 0, "head"), part=HEAD, epochs=1)
+        expected = slow_training(expected, data.train, study=study, path=(site, 0), part=EXTRACTOR)
+        assert_close({name: played.sent[0][site].arrays[name] for name in EXTRACTOR | HEAD}, expected)
+
+
 def test_settings_without_meaning_are_refused() -> None:
     with pytest.raises(ValueError, match="head_epochs is a whole number from 1 on"):
         FedPAC(uneven_study(), head_epochs=0)
+    for rate in (0.0, -0.1, float("inf")):
+        with pytest.raises(ValueError, match="head_learning_rate is a number over 0"):
+            FedPAC(uneven_study(), head_learning_rate=rate)
     with pytest.raises(ValueError, match="lam is a number from 0 on"):
         FedPAC(uneven_study(), lam=float("nan"))

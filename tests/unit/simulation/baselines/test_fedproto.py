@@ -123,6 +123,37 @@ def test_inference_by_the_nearest_global_prototype() -> None:
         assert int(np.argmax(probabilities)) == int(np.argmin(distances))
 
 
+def test_the_nearest_is_one_of_the_site_s_own_classes() -> None:
+    study, sites = uneven_study(), federation(20, 9)
+    sites["b"] = without_class(sites["b"], 1)
+    method = FedProto(study, inference="prototype")
+    played = play(method, sites, 2)
+    assert played.shared["prototype_age"].tolist() == [0, 0, 0]
+    found = {"received": used(method, sites, played, "b"), "trained": played.trained["b"]}
+    of = {"received": played.shared, "trained": played.combined[0].shared}
+    x, _ = as_torch(sites["b"].test)
+    nearest_of_all = list[int]()
+    for point, predictions in found.items():
+        for row, probabilities in zip(x, predictions, strict=True):
+            z = embed(weights_of(played.kept["b"]), row[None])[0].numpy()
+            distances = {j: float(((z - of[point]["prototypes"][j]) ** 2).sum()) for j in (0, 1, 2)}
+            nearest_of_all.append(min(distances, key=distances.__getitem__))
+            assert probabilities[1] == 0
+            assert int(np.argmax(probabilities)) == min((0, 2), key=distances.__getitem__)
+    assert 1 in nearest_of_all
+
+
+def test_a_site_whose_classes_have_no_prototype_uses_its_head() -> None:
+    study, sites = uneven_study(), federation(20, 20)
+    sites["a"] = without_class(without_class(sites["a"], 1), 2)
+    sites["b"] = without_class(sites["b"], 0)
+    method = FedProto(study, inference="prototype")
+    played = play(method, sites, 1, chosen=[["b"]])
+    x, _ = as_torch(sites["a"].test)
+    expected = torch.softmax(logits(first_weights(study), x), dim=1).numpy()
+    np.testing.assert_allclose(used(method, sites, played, "a"), expected, atol=1e-6)
+
+
 def test_after_training_the_prototypes_are_those_received() -> None:
     study, sites = uneven_study(), federation(20, 9)
     method = FedProto(study, inference="prototype")
