@@ -43,6 +43,7 @@ OWN, RECEIVED, OWN_HEAD, TUNED, IN_USE = (
     "in use",
 )
 TOO_HIGH = "the study's learning rate is too high for these records"
+WIDE = 0.1  # of a difference's whole interval; in a wider one, five points for and five against look alike
 FEW = 50  # rows; of fewer, a bootstrap interval is too narrow
 FEW_OF_CLASS = 10  # rows; on fewer of a class no verdict is built
 
@@ -79,11 +80,34 @@ class Line:
 
 
 @dataclass(frozen=True)
+class OwnTraining:
+    """How own data only was trained. `rounds`: local trainings, one after the other; each of `local_epochs`, or of
+    `local_steps`, whichever the study has. `seed`: of the first weights and the order of records."""
+
+    rounds: int
+    local_epochs: int | None
+    local_steps: int | None
+    learning_rate: float
+    batch_size: int
+    seed: int
+
+    def told(self) -> str:
+        """In a line."""
+        number, what = (self.local_epochs, "epoch") if self.local_steps is None else (self.local_steps, "step")
+        each = f"{number} {what}{'' if number == 1 else 's'}"
+        return (
+            f"{OWN}: {self.rounds} local trainings of {each}, learning rate {self.learning_rate:g}, "
+            f"batches of {self.batch_size}, seed {self.seed}"
+        )
+
+
+@dataclass(frozen=True)
 class Benefit:
-    """The answer. `notes`: what limits it, one line each."""
+    """The answer. `notes`: what limits it, one line each. `training`, `held_out`: numbers of rows."""
 
     study: str
     model: str
+    own: OwnTraining
     training: int
     held_out: int
     lines: tuple[Line, ...]
@@ -104,7 +128,8 @@ def answer(question: Question) -> Benefit:
             f"{question.study.name}: no row is held out: nothing can be compared",
             hint="set hold_out over 0, or mark rows as test in a split column",
         )
-    found = dict(_probabilities(question, held_out.x))
+    weights, own = _own_data_only(question)
+    found = dict(_probabilities(question, weights, held_out.x))
     lines = tuple(
         Line(
             model,
@@ -115,22 +140,23 @@ def answer(question: Question) -> Benefit:
         )
         for model, each in found.items()
     )
+    countable = _countable(lines[-1].gains, held_out.y)
     return Benefit(
         study=question.study.name,
         model=question.model,
+        own=own,
         training=len(question.loaded.train),
         held_out=len(held_out),
         lines=lines,
-        verdict=verdict(lines[-1].model, _countable(lines[-1].gains, held_out.y), len(held_out)),
-        notes=(*question.notes, *_limits(question)),
+        verdict=verdict(lines[-1].model, countable, len(held_out)),
+        notes=(*question.notes, *_limits(question), *_too_wide(countable, len(held_out))),
     )
 
 
-def _probabilities(question: Question, x: NDArray[np.float32]) -> Iterator[tuple[str, Probabilities]]:
+def _probabilities(question: Question, own: ArrayMap, x: NDArray[np.float32]) -> Iterator[tuple[str, Probabilities]]:
     """(n, C) of each model; the last is what a member would use."""
     study = question.study
     model = build(study, question.allowed_factories)
-    own = _own_data_only(question)
     first_head = initial_arrays(model)[1]
     load_arrays(model, own)
     yield OWN, predict_proba(model, x)
@@ -164,8 +190,8 @@ def _fitted(model: Model, start: Start, question: Question) -> ArrayMap:
     return found[kind]
 
 
-def _own_data_only(question: Question) -> ArrayMap:
-    """The weights after as many local trainings as the study has rounds."""
+def _own_data_only(question: Question) -> tuple[ArrayMap, OwnTraining]:
+    """The weights after as many local trainings as the study has rounds, and how they came about."""
     study, data, store = question.study, question.loaded, RunStore()
     sites = GivenSites({question.site: SiteData(data.train, data.test)})
     options = RunOptions(study.rounds.total + 1, question.allowed_factories)
@@ -174,7 +200,16 @@ def _own_data_only(question: Question) -> ArrayMap:
         failure = store.fact(FAILURE)
         if failure is not None:
             raise Misconfigured(f"{study.name}: own data only: {failure}", hint=TOO_HIGH)
-        return store.get(KEPT + question.site)
+        training = study.training
+        done = OwnTraining(
+            rounds=store.rounds_done() - 1,  # the last record is of what the weights scored
+            local_epochs=training.local_epochs,
+            local_steps=training.local_steps,
+            learning_rate=training.learning_rate,
+            batch_size=training.batch_size,
+            seed=study.model.seed,
+        )
+        return store.get(KEPT + question.site), done
     finally:
         store.close()
 
@@ -188,6 +223,18 @@ def _countable(gains: Measured, y: NDArray[np.int64]) -> Measured:
     """Of what is gained, what a verdict may stand on: one row of a class would decide the others."""
     scarce = np.unique(y, return_counts=True)[1].min() < FEW_OF_CLASS
     return {measure: gain for measure, gain in gains.items() if measure == "accuracy" or not scarce}
+
+
+def _too_wide(gains: Measured, rows: int) -> Iterator[str]:
+    """Where a difference cannot be told because its interval is wide, and not because it is small."""
+    for measure, gain in gains.items():
+        if gain is None or gain.low is None or gain.high is None or gain.sign or gain.high - gain.low <= WIDE:
+            continue
+        name = "AUC" if measure == "auc" else measure.replace("_", " ")
+        yield (
+            f"{name}: on {rows} rows the difference may be anything from {gain.low:+.2f} to {gain.high:+.2f} "
+            f"(95 % interval, {gain.high - gain.low:.2f} wide): too wide to tell"
+        )
 
 
 def _limits(question: Question) -> Iterator[str]:

@@ -22,6 +22,7 @@ from secureproto.data.source import Loaded
 from secureproto.errors import Misconfigured, NotFound
 from secureproto.learning.exchange import initial_arrays, receive
 from secureproto.learning.model import build
+from secureproto.regular import is_there, open_regular, read_regular
 from secureproto.study import file as study_files
 from secureproto.study.schema import StudyFile
 from secureproto.wire.layouts import EXTRACTOR, HEAD, PROTOTYPE_AGE, PROTOTYPES
@@ -53,7 +54,7 @@ def of_site(paths: SitePaths, study: str | None) -> Question:
         IntegrityBroken: a model or study on the disk is not what was received.
     """
     said, me = settings.load(paths.settings), read_site_file(paths)
-    if not paths.journal.exists():
+    if not is_there(paths.journal):
         raise NotFound("no study is known here yet", hint="`client run --once` fetches it")
     known = study_of(paths, study)
     latest = _latest(paths, known.name)
@@ -111,6 +112,7 @@ def read_model(path: Path) -> tuple[Arrays, Mapping[str, str]]:
     from safetensors import SafetensorError, safe_open  # here: only this way in needs it
 
     try:
+        open_regular(path).close()  # a pipe would be waited for
         with safe_open(path, framework="np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             said = dict(file.metadata() or {})
@@ -142,7 +144,7 @@ def data_settings(path: Path, columns: Mapping[str, object]) -> DataSettings:
 
 def _data_table(path: Path) -> object:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_regular(path).decode())
     except OSError as error:
         raise Misconfigured(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from secureproto.data.holdout import KEY_BYTES
 from secureproto.errors import Misconfigured
+from secureproto.regular import read_regular
 from secureproto_client.durable import replace
 
 
@@ -22,7 +23,7 @@ def read_or_make_key(path: Path) -> bytes:
     if not path.exists():
         replace(path, secrets.token_bytes(KEY_BYTES))
     try:
-        key = path.read_bytes()
+        key = read_regular(path)
     except OSError as error:
         raise Misconfigured(f"{path}: cannot be read: {error.strerror}", hint="check its owner and mode") from None
     if len(key) != KEY_BYTES:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from secureproto.crypto.keys import FileSigner, PublicKey, Signer, generate_key, load_private
 from secureproto.errors import Conflict, Misconfigured, Rejected
+from secureproto.regular import read_regular
 from secureproto.wire.messages import Message, PublicKeys
 from secureproto.wire.messages.base import Digest, Line, Name
 from secureproto_client.durable import replace
@@ -62,7 +63,7 @@ class Identity:
 def read_site_file(paths: SitePaths) -> SiteFile:
     """What the site is called. Raises Misconfigured when it is not enrolled."""
     try:
-        return SiteFile.parse(paths.site.read_bytes())
+        return SiteFile.parse(read_regular(paths.site))
     except OSError as error:
         raise Misconfigured(
             f"{paths.root} is not a site's directory: cannot read site.json: {error.strerror}",

@@ -37,6 +37,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from secureproto.data.settings import DataSettings, below
 from secureproto.environment import require_known
 from secureproto.errors import Misconfigured
+from secureproto.regular import read_regular
 from secureproto.wire.messages.base import Digest, Name
 
 PREFIX = "SECUREPROTO_CLIENT_"
@@ -163,7 +164,7 @@ def load(path: Path) -> Settings:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular(path).decode())
     except OSError as error:
         raise Misconfigured(
             f"{path}: cannot be read: {error.strerror}", hint="`secureproto client enroll` writes a first one"

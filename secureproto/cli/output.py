@@ -6,15 +6,20 @@ Invariant: the exit code and what is computed never depend on the form.
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Form = Literal["table", "json", "jsonl"]
 Row = Mapping[str, object]
 F = TypeVar("F", bound=Callable[..., object])
 
 PIPE_WIDTH = 240
+GAP = 2  # between columns
+LEAST_NAME = 12  # columns that a name keeps where lines need not be broken elsewhere
 # what a row is about stands first and is never folded; answers of the server come with their keys in order of name
 LEADING = ("sequence", "time", "study", "site", "round", "model", "version", "what")
 
@@ -49,6 +54,55 @@ def emit(value: Row | Sequence[Row], output: Form) -> None:
         _table(list(value))
 
 
+class Shown(Protocol):
+    """A text of a cell; `best` ones are bold."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def best(self) -> bool: ...
+
+
+class Block(Protocol):
+    """A table under its title, with notes after it."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def rows(self) -> Sequence[Sequence[Shown]]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+
+def emit_blocks(blocks: Sequence[Block]) -> None:
+    """Print tables one after the other to stdout, each within the width of the terminal.
+
+    The first column, which holds names, gives way first; where that is not enough lines are broken between words, so
+    that no number is ever cut.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        if block.title:
+            console.print(Text(block.title, style="bold"))
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        texts = [[column, *(row[place].text for row in block.rows)] for place, column in enumerate(block.columns)]
+        whole = sum(max(map(len, column)) + GAP for column in texts[1:]) + LEAST_NAME <= console.width
+        for place, column in enumerate(texts):
+            table.add_column(Text(column[0]), overflow="fold", no_wrap=whole and place > 0)
+        for row in block.rows:
+            table.add_row(*(Text(cell.text, style="bold" if cell.best else "") for cell in row))
+        console.print(table)
+        for note in block.notes:
+            console.print(Text(note, style="dim"))
+
+
 def _rows(value: Row | Sequence[Row]) -> Sequence[Row]:
     return [value] if isinstance(value, Mapping) else value
 
@@ -63,8 +117,7 @@ def _table(rows: list[Row]) -> None:
     if not rows:
         say("nothing to list")
         return
-    from rich.console import Console  # only a table needs it: `--help` stays light
-    from rich.table import Table
+    from rich.table import Table  # only a table needs it: `--help` stays light
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     columns = sorted(rows[0], key=lambda name: LEADING.index(name) if name in LEADING else len(LEADING))
@@ -72,9 +125,14 @@ def _table(rows: list[Row]) -> None:
         table.add_column(column, overflow="fold", no_wrap=column in LEADING)
     for row in rows:
         table.add_row(*(_text(row.get(column)) for column in columns))
+    _console().print(table)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
     # A pipe has no width: whole lines are wanted there, not lines folded at 80.
-    console = Console(file=sys.stdout) if sys.stdout.isatty() else Console(file=sys.stdout, width=PIPE_WIDTH)
-    console.print(table)
+    return Console(file=sys.stdout) if sys.stdout.isatty() else Console(file=sys.stdout, width=PIPE_WIDTH)
 
 
 def _text(value: object) -> str:

@@ -5,11 +5,14 @@ Thin: options become a `Request`, `simulation` does the rest.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from secureproto.cli.output import Form, emit, output_option, say
+from secureproto.cli.output import Form, emit, emit_blocks, output_option, say
+
+if TYPE_CHECKING:
+    from secureproto.simulation.command import Found
 
 Rule = Literal["last", "validation"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -138,7 +141,7 @@ def run(output: Form, rule: Rule, target: float | None, reference: str, **option
         if request.out is not None:
             say(f"{request.out}: keeps the rounds that are done; the same command goes on from there")
         raise
-    emit(found.as_json() if output != "table" else found.rows(), output)
+    _show(found, output)
     found.check()
 
 
@@ -149,11 +152,23 @@ def run(output: Form, rule: Rule, target: float | None, reference: str, **option
 @output_option
 def compare(directories: tuple[Path, ...], out: Path | None, rule: Rule, target: float | None, reference: str,
             output: Form) -> None:  # fmt: skip
-    """Compare the experiments in DIRECTORIES: table, and one HTML page that needs no network."""
+    """Compare the experiments in DIRECTORIES: table, and one HTML page that needs no network.
+
+    Methods are compared within a partition only; several partitions stand side by side.
+    """
     from secureproto.simulation.command import Reporting, compare_directories
 
-    found = compare_directories(directories, Reporting(rule=rule, target=target, reference=reference), out, say)
-    emit(found.as_json() if output != "table" else found.rows(), output)
+    _show(
+        compare_directories(directories, Reporting(rule=rule, target=target, reference=reference), out, say), output
+    )
+
+
+def _show(found: "Found", output: Form) -> None:
+    """Tables for a person, one document, or a line for each method, point and measure."""
+    if output == "table":
+        emit_blocks(found.blocks())
+    else:
+        emit(found.as_json() if output == "json" else found.rows(), output)
 
 
 @click.command(name="list")

@@ -8,10 +8,12 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secureproto.errors import Misconfigured
+from secureproto.regular import open_regular
 from secureproto.study.features import BadRecord
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def open_table(path: Path, delimiter: str, required: Sequence[str]) -> Iterator[
             too: all of the file is never in memory.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             try:
                 names = [name.strip() for name in next(reader, [])]
@@ -112,7 +114,7 @@ def _check_header(path: Path, names: Sequence[str], delimiter: str, required: Se
 
 def _first_undecodable(path: Path) -> int:
     """The number of the first line that is not UTF-8."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")

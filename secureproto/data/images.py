@@ -66,7 +66,7 @@ class ImageFolderSource:
 
     def _folders(self, labels: LabelSchema) -> Iterator[tuple[Path, int]]:
         for folder in _entries(self._root):
-            if not folder.is_dir():
+            if not _is_folder(folder):
                 continue
             try:
                 yield folder, labels.index(folder.name)
@@ -80,7 +80,7 @@ class ImageFolderSource:
 def image_files(folder: Path) -> Iterator[Path]:
     """All files below a folder, sorted; hidden ones are not looked at."""
     for entry in _entries(folder):
-        if entry.is_dir():
+        if _is_folder(entry):
             yield from image_files(entry)
         else:
             yield entry
@@ -123,6 +123,13 @@ def _pixels(image: Image.Image, channels: int, size: tuple[int, int]) -> NDArray
     plain = image.convert("L" if channels == 1 else "RGB").resize(size, Image.Resampling.BILINEAR)
     values = np.asarray(plain)
     return scaled(values[np.newaxis] if channels == 1 else np.moveaxis(values, 2, 0))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:  # the folder above may be listed and not entered
+        raise Misconfigured(f"{path}: cannot be read: {error.strerror}", hint="check data.path and rights") from None
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secureproto.errors import Misconfigured
+from secureproto.regular import open_regular
 
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4}  # version → size of the header's length
@@ -45,7 +46,7 @@ def read_arrays(path: Path, kinds: dict[str, str]) -> dict[str, NDArray[Any]]:
         Misconfigured: no archive, an array missing, of another kind, with objects, or of a wrong length.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             return {name: _read(archive, f"{name}.npy", f"{path}: array {name}", kinds[name]) for name in kinds}
     except OSError as error:
         raise Misconfigured(f"{path}: cannot be read: {error.strerror}", hint="check data.path and rights") from None

@@ -21,8 +21,10 @@ from secureproto.learning.model import Model
 class Scores:
     """Scores on `n` records.
 
-    `balanced_accuracy` is the mean recall over the classes that occur. `auc` is that of class 1 for two classes
-    and the plain mean of one-vs-rest for more; None where a class does not occur, named in `missing_classes`.
+    `balanced_accuracy` is the mean recall over the classes that occur. `auc` is that of class 1 for two classes; for
+    more it is macro one-vs-rest: the plain mean, over the classes that occur, of each against all other records. None
+    where fewer than two classes occur. Those that do not are named in `missing_classes`: scores on other records may
+    be means over other classes, so only scores on the same records compare.
     """
 
     accuracy: float
@@ -45,14 +47,13 @@ def score(y: NDArray[np.int64], probabilities: NDArray[np.float64]) -> Scores:
     occurring = np.unique(y)
     missing = tuple(int(j) for j in range(classes) if j not in occurring)
     recall = recall_score(y, predicted, labels=occurring, average="macro", zero_division=0)
-    auc = None if missing else _auc(y, probabilities)
+    auc = _auc(y, probabilities, occurring) if len(occurring) > 1 else None
     return Scores(float((predicted == y).mean()), float(recall), auc, len(y), missing)
 
 
-def _auc(y: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
-    if probabilities.shape[1] == 2:
-        return float(roc_auc_score(y, probabilities[:, 1]))
-    return float(roc_auc_score(y, probabilities, multi_class="ovr", average="macro"))
+def _auc(y: NDArray[np.int64], probabilities: NDArray[np.float64], occurring: NDArray[np.int64]) -> float:
+    classes = [1] if probabilities.shape[1] == 2 else occurring.tolist()
+    return float(np.mean([roc_auc_score(y == j, probabilities[:, j]) for j in classes]))
 
 
 def evaluate(model: Model, data: Records) -> Scores:

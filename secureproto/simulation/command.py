@@ -15,10 +15,14 @@ from tempfile import TemporaryDirectory
 
 from pydantic import Field
 
-from secureproto.errors import Misconfigured, Partial
+from secureproto.errors import Misconfigured, Partial, Unavailable
+from secureproto.simulation.definition import Definition
+from secureproto.simulation.disk import write_atomically
 from secureproto.simulation.engines.seam import Engine
-from secureproto.simulation.experiment import Definition, Execution, Experiment, runs_of, write_atomically
-from secureproto.simulation.history import RECEIVED, TEST, History, RoundRecord
+from secureproto.simulation.experiment import Execution, Experiment, runs_of
+from secureproto.simulation.grouping import Group, grouped
+from secureproto.simulation.history import RECEIVED, TEST, RoundRecord
+from secureproto.simulation.holders import never_shared
 from secureproto.simulation.page import page_of
 from secureproto.simulation.partition import file as partition_file
 from secureproto.simulation.partition.division import Divisions
@@ -32,7 +36,19 @@ from secureproto.simulation.planning import (
     require_validation,
     run_options,
 )
-from secureproto.simulation.results import Summary, rows, summarise, write_csv, write_json
+from secureproto.simulation.results import (
+    NOT_COMPARED,
+    Block,
+    Part,
+    Summary,
+    across,
+    blocks,
+    rows,
+    summarise,
+    write_csv,
+    write_json,
+    write_summary,
+)
 from secureproto.simulation.results.reported import VALIDATED, Rule
 from secureproto.simulation.run import RunOptions
 from secureproto.study.file import digest, read
@@ -65,24 +81,44 @@ class Reporting:
 
 @dataclass(frozen=True)
 class Found:
-    """The results of an experiment, or of several."""
+    """The results of an experiment, or of several: a part for each partition, in the order in which they came."""
 
-    summary: Summary
-    histories: tuple[History, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def summary(self) -> Summary:
+        """The summary of the only partition. Raises ValueError where there are several."""
+        (part,) = self.parts
+        return part.summary
+
+    def blocks(self) -> list[Block]:
+        """For a terminal."""
+        return blocks(self.parts)
 
     def rows(self) -> list[dict[str, object]]:
-        """For a table."""
-        return rows(self.summary)
+        """For a program that reads lines: one a partition, method, point and measure."""
+        return rows(self.parts)
 
     def as_json(self) -> dict[str, object]:
-        """For a program."""
-        return asdict(self.summary)
+        """For a program that reads one document: the summary, or with several partitions one for each of them and
+        the methods across them."""
+        if len(self.parts) == 1:
+            return asdict(self.summary)
+        return {
+            "note": NOT_COMPARED,
+            "partitions": [
+                {"name": one.name, "heading": one.heading, "digest": one.digest, **asdict(one.summary)}
+                for one in self.parts
+            ],
+            "across": [asdict(one) for one in across(self.parts)],
+        }
 
     def check(self) -> None:
         """Raise Partial if a run did not come to its end."""
-        if self.summary.failures:
-            told = "; ".join(f"{one.method} with seed {one.seed}: {one.reason}" for one in self.summary.failures)
-            raise Partial(f"{len(self.summary.failures)} of the runs did not end: {told}")
+        failures = [one for part in self.parts for one in part.summary.failures]
+        if failures:
+            told = "; ".join(f"{one.method} with seed {one.seed}: {one.reason}" for one in failures)
+            raise Partial(f"{len(failures)} of the runs did not end: {told}")
 
 
 def perform(request: Request, reporting: Reporting, say: Say) -> Found:
@@ -102,26 +138,28 @@ def perform(request: Request, reporting: Reporting, say: Say) -> Found:
         for seed in request.seed_numbers:
             for label in runs_of(request.labels, opened.ground.study):
                 opened.go(label, seed)
-        found = _found([opened.experiment], reporting)
-        _write(opened.experiment, found)
+        groups = grouped([opened.experiment])
+        found = _found(groups, reporting)
+        _write(opened.experiment, groups, found)
     if request.out is not None:
         say(f"{request.out / PAGE}: open it in any browser; it needs no network")
     return found
 
 
 def compare_directories(directories: Sequence[Path], reporting: Reporting, out: Path | None, say: Say) -> Found:
-    """Everything `simulate compare` does: with several directories, methods are named DIRECTORY/METHOD.
+    """Everything `simulate compare` does; methods are compared within a partition only (`grouping`).
 
     Raises:
         NotFound: a directory holds no experiment. IntegrityBroken: a file of one is damaged.
-        Misconfigured: nothing was run yet, or two directories have one name.
+        Misconfigured: nothing was run yet, two directories have one name, or the reference is no method of them.
     """
     experiments = [Experiment.open(directory) for directory in directories]
     for experiment in experiments:
         partition_file.check(experiment.directory / "partition.json", experiment.definition.partition_digest)
-    found = _found(experiments, reporting)
+    groups = grouped(experiments)
+    found = _found(groups, reporting)
     if out is not None:
-        write_atomically(out, page_of(found.summary, found.histories, experiments).encode())
+        write_atomically(out, page_of(found.parts, groups).encode())
         say(f"{out}: open it in any browser; it needs no network")
     return found
 
@@ -165,7 +203,8 @@ def session(
     engine = open_engine(asked)
     try:
         experiment = _begin(directory, asked, ground)
-        for line in ground.told():
+        told = never_shared(asked.labels, ground.study, ground.divisions, ground.pool.records.y)
+        for line in (*ground.told(), *told):
             say(line)
         yield Session(experiment, ground, engine, run_options(asked), say, models)
     finally:
@@ -216,44 +255,34 @@ def _check(request: Request, reporting: Reporting) -> None:
         )
 
 
-def _found(experiments: Sequence[Experiment], reporting: Reporting) -> Found:
-    named = len(experiments) > 1
-    if len({experiment.directory.name for experiment in experiments}) < len(experiments):
-        raise Misconfigured("compare: two of the directories have one name", hint="rename one: names tell them apart")
-    histories: list[History] = []
-    for experiment in experiments:
-        prefix = f"{experiment.directory.name}/" if named else ""
-        histories += [one.model_copy(update={"method": prefix + one.method}) for one in experiment.histories()]
-    if not histories:
+def _found(groups: Sequence[Group], reporting: Reporting) -> Found:
+    parts, known = [], False
+    for group in groups:
+        reference = group.reference(reporting.reference)
+        known = known or reference is not None
+        summary = summarise(
+            group.histories,
+            rule=reporting.rule,
+            reference=reference,
+            target=reporting.target,
+            redrawn=group.definition.redrawn_ratio,
+        )
+        parts.append(Part(group.name, group.heading, group.digest, group.data, summary, group.histories))
+    if not any(part.histories for part in parts):
         raise Misconfigured("compare: nothing was run yet", hint="simulate run … --out DIR")
-    reference = reporting.reference
-    if named and "/" not in reference:
-        reference = f"{experiments[0].directory.name}/{reference}"
-    summary = summarise(
-        histories,
-        rule=reporting.rule,
-        reference=reference,
-        target=reporting.target,
-        redrawn=experiments[0].definition.redrawn_ratio,
-        paired=on_one_partition(experiments),
-    )
-    if summary.reference is None and reporting.reference != Reporting.reference and on_one_partition(experiments):
+    if not known and reporting.reference != Reporting.reference:
         raise Misconfigured(f"--reference {reporting.reference}: is none of the methods", hint="name one of them")
-    return Found(summary, tuple(histories))
+    return Found(tuple(parts))
 
 
-def on_one_partition(experiments: Sequence[Experiment]) -> bool:
-    """Whether all have the same test records at the same sites: else a difference between them means nothing."""
-    return len({(one.definition.pool_digest, one.definition.partition_digest) for one in experiments}) == 1
-
-
-def _write(experiment: Experiment, found: Found) -> None:
+def _write(experiment: Experiment, groups: Sequence[Group], found: Found) -> None:
     directory = experiment.directory
-    write_csv(directory / "results.csv", found.histories)
+    write_csv(directory / "results.csv", found.parts[0].histories)
+    write_summary(directory / "summary.csv", found.parts)
     write_json(
         directory / "results.json", found.summary, {"experiment": experiment.definition.model_dump(mode="json")}
     )
-    write_atomically(directory / PAGE, page_of(found.summary, found.histories, [experiment]).encode())
+    write_atomically(directory / PAGE, page_of(found.parts, groups).encode())
 
 
 @contextmanager
@@ -262,5 +291,9 @@ def _directory(out: Path | None) -> Iterator[Path]:
     if out is not None:
         yield out
         return
-    with TemporaryDirectory(prefix="secureproto-simulation-") as name:
+    try:
+        held = TemporaryDirectory(prefix="secureproto-simulation-")
+    except OSError as error:
+        raise Unavailable(f"no room for the runs: {error.strerror}", hint="give --out, or set TMPDIR") from None
+    with held as name:
         yield Path(name)

@@ -12,52 +12,46 @@ Invariants: a directory holds one experiment; more methods and more seeds may be
 done again; every method runs on the same partition; what is compared is on disk before anything is trained.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from secureproto.errors import Conflict, IntegrityBroken, Misconfigured, NotFound, Unavailable
+from secureproto.regular import read_regular
 from secureproto.simulation.baselines.catalogue import METHODS, make
 from secureproto.simulation.baselines.fedavg_ft import FedAvgFineTuned, fine_tuned
+from secureproto.simulation.definition import NAME, differing, encode, read
+from secureproto.simulation.definition import Definition as Definition
+from secureproto.simulation.disk import (
+    DRAFT,
+    RESTORE,
+    entries,
+    is_folder,
+    make_directory,
+    meddled_or_unavailable,
+    read_owned,
+    write_atomically,
+)
 from secureproto.simulation.engines.seam import Engine, Sites
 from secureproto.simulation.history import History
-from secureproto.simulation.run import Run, RunOptions, Watch, claim, read_history, with_seed
+from secureproto.simulation.run import Belonging, Claim, Run, RunOptions, Watch, claim, read_history, with_seed
 from secureproto.simulation.saved_models import save_models
 from secureproto.simulation.store import RunStore
-from secureproto.study.file import digest, load, read
+from secureproto.study.file import digest, load
 from secureproto.study.schema import StudyFile
 
-DRAFT = ".draft"
+STUDY, PICTURE = "study.toml", "partition.svg"
 LONGEST = 120  # characters of a label: its directory's name, quoted, must fit a file system
-
-
-class Definition(BaseModel):
-    """What makes two experiments the same. `redrawn_ratio`: n_test/n_train where each seed has its own split."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: Literal[1] = 1
-    study: str
-    study_digest: str
-    data: tuple[str, ...]
-    pool_digest: str
-    partition: str
-    partition_digest: str
-    split: str
-    rounds: int
-    evaluate_every: int
-    redrawn_ratio: Annotated[float, Field(gt=0)] | None = None
 
 
 class Experiment:
     """The experiment in a directory."""
 
-    def __init__(self, directory: Path, definition: Definition) -> None:
+    def __init__(self, directory: Path, definition: Definition, *, guarded: bool = True) -> None:
+        """`guarded`: its runs know what they belong to, as all do that are begun now."""
         self.directory, self.definition = directory, definition
+        self._belongs_to = Belonging(definition.digest(), demanded=guarded)
 
     @classmethod
     def begin(cls, directory: Path, definition: Definition, study_text: bytes) -> "Experiment":
@@ -65,24 +59,21 @@ class Experiment:
 
         Raises:
             Conflict: the directory holds another experiment, or other files.
-            IntegrityBroken: its description is damaged.
+            IntegrityBroken: a file of it was changed, or is damaged.
+            Unavailable: it cannot be read or written.
         """
-        path = directory / "experiment.json"
-        if not path.exists():
-            if directory.exists() and any(not _began(path.name) for path in directory.iterdir()):
-                raise Conflict(f"{directory}: is not empty and holds no experiment", hint="give another --out")
+        try:
+            found = cls.open(directory)
+        except NotFound:
+            _demand_empty(directory)
             make_directory(directory)
-            write_atomically(directory / "study.toml", study_text)
-            write_atomically(path, definition.model_dump_json(indent=1).encode())
-        found = cls.open(directory)
-        differing = [
-            key
-            for key in Definition.model_fields
-            if getattr(found.definition, key) != getattr(definition, key) and not key.endswith("digest")
-        ] or [key for key in Definition.model_fields if getattr(found.definition, key) != getattr(definition, key)]
-        if differing:
+            write_atomically(directory / STUDY, study_text)
+            write_atomically(directory / NAME, encode(definition))
+            found = cls.open(directory)
+        other = differing(found.definition, definition)
+        if other:
             raise Conflict(
-                f"{directory}: holds another experiment (another {', '.join(differing)})", hint="give another --out"
+                f"{directory}: holds another experiment (another {', '.join(other)})", hint="give another --out"
             )
         return found
 
@@ -92,17 +83,14 @@ class Experiment:
 
         Raises:
             NotFound: there is none.
-            IntegrityBroken: its description is damaged.
+            IntegrityBroken: its description, its study or its picture was changed, or is damaged.
+            Unavailable: one of them cannot be read.
         """
-        path = directory / "experiment.json"
-        try:
-            return cls(directory, Definition.model_validate_json(path.read_bytes()))
-        except FileNotFoundError:
-            raise NotFound(f"{directory}: holds no experiment", hint="make one with simulate run --out") from None
-        except ValidationError as error:
-            raise IntegrityBroken(
-                f"{path}: damaged ({error.error_count()} faults)", hint="run again elsewhere"
-            ) from None
+        definition, guarded = read(directory)
+        found = cls(directory, definition, guarded=guarded)
+        found.study()
+        _check_picture(directory / PICTURE)
+        return found
 
     def study(self) -> StudyFile:
         """The study as the experiment runs it, with its own number of rounds.
@@ -110,25 +98,35 @@ class Experiment:
         Raises:
             IntegrityBroken: the file is not the one that the experiment began with.
         """
-        path = self.directory / "study.toml"
-        if digest(read(path)) != self.definition.study_digest:
-            raise IntegrityBroken(f"{path}: is not the study that this experiment began with")
-        return with_rounds(load(path), self.definition.rounds)
+        path = self.directory / STUDY
+        text = read_owned(path)
+        if digest(text) != self.definition.study_digest:
+            raise IntegrityBroken(f"{path}: is not the study that this experiment began with", hint=RESTORE)
+        return with_rounds(load(text, name=str(path)), self.definition.rounds)
 
     def store_path(self, label: str, seed: int) -> Path:
         """Where a run is kept."""
         return self._of_run("runs", label) / f"{seed}.sqlite"
 
     def histories(self) -> list[History]:
-        """What all runs have left behind so far. Raises IntegrityBroken for a damaged run."""
+        """What all runs have left behind so far.
+
+        Raises:
+            IntegrityBroken: a run is damaged, or of another experiment. Unavailable: one cannot be read.
+        """
         study, found = self.study(), []
-        for path in self.directory.glob("runs/*/*.sqlite"):
-            label = unquote(path.parent.name)
-            if not path.stem.isdecimal() or str(int(path.stem)) != path.stem:
-                continue  # a copy that somebody made
-            title = make(label, study).title
-            found.append(read_history(path, method=label, title=title, seed=int(path.stem)))
+        for path in self._runs():
+            label, seed = unquote(path.parent.name), int(path.stem)
+            claimed = Claim(label, seed, self._belongs_to)
+            found.append(read_history(path, claimed, title=make(label, study).title))
         return with_fine_tuned(found)
+
+    def _runs(self) -> Iterator[Path]:
+        for folder in entries(self.directory / "runs"):
+            for path in entries(folder) if is_folder(folder) else ():
+                # another name is a copy that somebody made
+                if path.suffix == ".sqlite" and path.stem.isdecimal() and str(int(path.stem)) == path.stem:
+                    yield path
 
     def run(self, label: str, seed: int, sites: Sites, engine: Engine, options: "Execution") -> None:
         """Bring one run to its end, and its models to disk. Raises as `run.Run.go`, and Conflict as RunStore."""
@@ -136,7 +134,7 @@ class Experiment:
         make_directory(path.parent)
         store = RunStore(path)
         try:
-            claim(store, path, method=label, seed=seed)
+            claim(store, path, Claim(label, seed, self._belongs_to))
             run = Run(make(label, with_seed(self.study(), seed)), sites, engine, store, options.run)
             run.go(options.watch)
             if options.models:
@@ -207,35 +205,25 @@ def with_rounds(study: StudyFile, rounds: int) -> StudyFile:
     return study.model_copy(update={"rounds": study.rounds.model_copy(update={"total": rounds})})
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory and those above it. Raises Unavailable when the disk will not have it."""
+def _demand_empty(directory: Path) -> None:
+    """Only what an experiment leaves that was killed before it began may lie where one is to begin."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        others = [path for path in directory.iterdir() if path.name != STUDY and not path.name.endswith(DRAFT)]
+    except (FileNotFoundError, NotADirectoryError):
+        return  # making it says what is in the way
     except OSError as error:
-        raise Unavailable(
-            f"cannot make {path}: {error.strerror}", hint="check the path, its owner and the disk"
-        ) from None
+        raise Unavailable(f"{directory}: cannot be read: {error.strerror}", hint="give another --out") from None
+    if others:
+        raise Conflict(f"{directory}: is not empty and holds no experiment", hint="give another --out")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Give `path` the content `data`: a reader sees the old content or the new one, never a part.
-
-    Raises:
-        Unavailable: the disk will not take it; then what was there stays.
-    """
-    draft = path.with_name(f".{path.name}{DRAFT}")
+def _check_picture(path: Path) -> None:
+    """It is shown in a page as it is; who lost it gets it anew from `simulate run`."""
     try:
-        try:
-            draft.write_bytes(data)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        read_regular(path).decode()
+    except FileNotFoundError:
+        return
+    except UnicodeDecodeError:
+        raise IntegrityBroken(f"{path}: is damaged", hint="remove it: simulate run draws it again") from None
     except OSError as error:
-        raise Unavailable(
-            f"cannot write {path}: {error.strerror}", hint="check the path, its owner and the disk"
-        ) from None
-
-
-def _began(name: str) -> bool:
-    """Whether a file is one that an experiment leaves which was killed before it began."""
-    return name == "study.toml" or name.endswith(DRAFT)
+        raise meddled_or_unavailable(path, error) from None

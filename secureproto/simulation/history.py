@@ -18,7 +18,7 @@ class _Frozen(BaseModel):
 
 
 class Measured(_Frozen):
-    """Scores on `n` records; `auc` None where a class does not occur (as `learning.evaluate.Scores`)."""
+    """Scores on `n` records; `auc` None where under two classes occur (as `learning.evaluate.Scores`)."""
 
     accuracy: float
     balanced_accuracy: float

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from secureproto.errors import Conflict
+from secureproto.errors import Conflict, Unavailable
 from secureproto.simulation.baselines.catalogue import METHODS
 from secureproto.simulation.data.catalogue import example_study, known
 from secureproto.simulation.partition.spec import schemes
@@ -26,9 +26,15 @@ def write_example_study(data: str, target: Path) -> None:
     """Write the study file that comes with a built-in data set.
 
     Raises:
-        Misconfigured: there is no such set. Conflict: the file is there already.
+        Misconfigured: there is no such set. Conflict: the file is there already. Unavailable: the disk refuses.
     """
-    source = example_study(data)
-    if target.exists():
-        raise Conflict(f"{target} is there already", hint="give another name: nothing is overwritten")
-    target.write_bytes(source.read_bytes())
+    text = example_study(data).read_bytes()
+    try:
+        with target.open("xb") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Conflict(f"{target} is there already", hint="give another name: nothing is overwritten") from None
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write {target}: {error.strerror}", hint="check the path, its owner and the disk"
+        ) from None

@@ -5,52 +5,68 @@ from dataclasses import fields
 
 from secureproto import __version__
 from secureproto.simulation.baselines.catalogue import make
+from secureproto.simulation.definition import Definition
 from secureproto.simulation.experiment import Experiment
-from secureproto.simulation.history import History
-from secureproto.simulation.report.page import Report, render
-from secureproto.simulation.results import Summary
+from secureproto.simulation.grouping import Group, Member
+from secureproto.simulation.report.page import OnPartition, Report, render
+from secureproto.simulation.results import Part
 from secureproto.study.schema import StudyFile
 
-NOT_PAIRED = (
-    "These experiments stand on different partitions, so their test records differ: they are shown side by side, and "
-    "no difference between methods is taken. Each directory's own report has its comparisons."
+DIGITS = 16  # of a digest, to look it up by
+
+_SAME = (
+    ("study_digest", "study files"),
+    ("rounds", "numbers of rounds"),
+    ("evaluate_every", "rounds between scores"),
 )
 
 
-def page_of(summary: Summary, histories: Sequence[History], experiments: Sequence[Experiment]) -> str:
-    """The HTML page of one experiment, or of several side by side (methods named DIRECTORY/METHOD)."""
-    named = len(experiments) > 1
+def page_of(parts: Sequence[Part], groups: Sequence[Group]) -> str:
+    """The HTML page of experiments: a part for each group."""
+    members = [member for group in groups for member in group.members]
+    titles = " and ".join(dict.fromkeys(member.experiment.definition.study for member in members))
+    several = len(parts) > 1
+    shown = [_shown(part, group, several=several) for part, group in zip(parts, groups, strict=True)]
+    facts = {"program": f"secureproto {__version__}"}
+    if several:
+        facts = {"partitions": str(len(parts)), **facts}
+    return render(Report(f"Simulation of {titles}", shown, facts, _differing(members)))
+
+
+def _shown(part: Part, group: Group, *, several: bool) -> OnPartition:
     facts: dict[str, str] = {}
     settings: dict[str, dict[str, object]] = {}
-    partitions: dict[str, str] = {}
-    for experiment in experiments:
-        name = experiment.directory.name if named else ""
-        facts.update({f"{name} {key}".strip(): value for key, value in _facts(experiment).items()})
-        drawn = experiment.directory / "partition.svg"
-        if drawn.exists():
-            partitions[name] = drawn.read_text(encoding="utf-8")
-        settings.update(_settings(experiment, f"{name}/" if named else "", summary))
-    titles = " and ".join(dict.fromkeys(experiment.definition.study for experiment in experiments))
-    facts["program"] = f"secureproto {__version__}"
-    notes = [NOT_PAIRED] if len({one.definition.partition_digest for one in experiments}) > 1 else []
-    return render(Report(f"Simulation of {titles}", summary, histories, facts, settings, partitions, notes))
+    for member in group.members:
+        directory = member.experiment.directory.name
+        found = {**({"directory": directory} if several else {}), **_facts(member.experiment)}
+        if len(group.members) > 1:
+            found = {f"{directory} {key}": text for key, text in found.items() if key != "directory"}
+        facts.update(found)
+        study = member.experiment.study()
+        settings.update({shown: settings_of(label, study) for label, shown in member.named.items()})
+    drawn = next(
+        (path for one in group.members if (path := one.experiment.directory / "partition.svg").exists()), None
+    )
+    picture = None if drawn is None else drawn.read_text(encoding="utf-8")
+    return OnPartition(part, facts, settings, picture)
+
+
+def _differing(members: Sequence[Member]) -> list[str]:
+    """A warning where the same label need not mean the same thing in all experiments."""
+    definitions: list[Definition] = [member.experiment.definition for member in members]
+    found = [what for key, what in _SAME if len({getattr(one, key) for one in definitions}) > 1]
+    return [f"These experiments differ in more than methods and partition: {', '.join(found)}."] if found else []
 
 
 def _facts(experiment: Experiment) -> dict[str, str]:
     definition = experiment.definition
     return {
-        "study": f"{definition.study} (digest {definition.study_digest[:16]}…)",
-        "data": f"{', '.join(definition.data)} (digest {definition.pool_digest[:16]}…)",
-        "partition": f"{definition.partition} (digest {definition.partition_digest[:16]}…)",
+        "study": f"{definition.study} (digest {definition.study_digest[:DIGITS]}…)",
+        "data": f"{', '.join(definition.data)} (digest {definition.pool_digest[:DIGITS]}…)",
+        "partition": f"{definition.partition} (digest {definition.partition_digest[:DIGITS]}…)",
         "test part": definition.split + (", another for each seed" if definition.redrawn_ratio else ""),
         "rounds": str(definition.rounds),
     }
-
-
-def _settings(experiment: Experiment, prefix: str, summary: Summary) -> dict[str, dict[str, object]]:
-    study = experiment.study()
-    labels = [method.label for method in summary.methods if method.label.startswith(prefix)]
-    return {label: settings_of(label.removeprefix(prefix), study) for label in labels}
 
 
 def settings_of(label: str, study: StudyFile) -> dict[str, object]:

@@ -107,6 +107,7 @@ def prepare(asked: Asked) -> Ground:
     ground = Ground(study, reading, _divisions(asked, reading.pool, study.classes))
     for seed in asked.seed_numbers:
         ground.divisions.of(seed)
+    _demand_quorum(ground)
     return ground
 
 
@@ -117,6 +118,18 @@ def _own_data(study: StudyFile) -> str:
             f"study {study.name} is for no built-in data set", hint="say where the records lie: --data"
         )
     return study.name
+
+
+def _demand_quorum(ground: Ground) -> None:
+    """Raise Misconfigured where a server would end every round without a result."""
+    rounds = ground.study.rounds
+    fewest = min(len(partition.sites) for partition in ground.divisions.partitions)
+    if fewest < rounds.quorum:
+        raise Misconfigured(
+            f"study {ground.study.name}: rounds.quorum is {rounds.quorum}, and the partition has {fewest} "
+            f"{'site' if fewest == 1 else 'sites'}: no round would count",
+            hint=f"{rounds.quorum} sites or more, or rounds.quorum = {fewest} in a study file of your own",
+        )
 
 
 def require_validation(ground: Ground, why: str) -> None:

@@ -31,7 +31,8 @@ from secureproto.wire.reasons import Reason
 RELATION_KEPT = 64  # sites; a heat map of more cannot be read
 PERSONAL, KEPT = "personal/", "kept/"
 FAILURE, COMPLETE = "failure", "complete"
-METHOD, SEED, PROGRAM = "method", "seed", "program"
+METHOD, SEED, EXPERIMENT, PROGRAM = "method", "seed", "experiment", "program"
+AGAIN = "remove it and run again"
 
 Watch = Callable[[RoundRecord], None]
 
@@ -45,6 +46,31 @@ class RunOptions:
 
     evaluate_every: int = 1
     allowed_factories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """What a run belongs to: the digest of its experiment's definition. `demanded`: a run without one is refused."""
+
+    digest: str
+    demanded: bool = True
+
+
+NOWHERE = Belonging("", demanded=False)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Whose a run is."""
+
+    method: str
+    seed: int
+    experiment: Belonging = NOWHERE
+
+    def facts(self) -> dict[str, str]:
+        """As the run notes them."""
+        of = {EXPERIMENT: self.experiment.digest} if self.experiment.digest else {}
+        return {METHOD: self.method, SEED: str(self.seed), **of}
 
 
 def with_seed(study: StudyFile, seed: int) -> StudyFile:
@@ -177,37 +203,47 @@ def history(store: RunStore, *, method: str, title: str, seed: int) -> History:
     )
 
 
-def claim(store: RunStore, path: Path, *, method: str, seed: int) -> None:
+def claim(store: RunStore, path: Path, claimed: Claim) -> None:
     """Note whose run it is when it is begun, and later check that it still is.
 
     Raises:
-        IntegrityBroken: it is the run of another method or seed. Conflict: of another version of this program.
+        IntegrityBroken: it is the run of another method, seed or experiment.
+        Conflict: of another version of this program.
     """
     if store.fact(METHOD) is None and not store.rounds_done():
         with store.transaction():
-            for key, value in ((METHOD, method), (SEED, str(seed)), (PROGRAM, __version__)):
+            for key, value in {**claimed.facts(), PROGRAM: __version__}.items():
                 store.note(key, value)
-    _check(store, path, method=method, seed=seed)
+    _check(store, path, claimed)
     if store.fact(PROGRAM) != __version__:
         raise Conflict(f"{path}: begun by another version of this program", hint="give another --out")
 
 
-def _check(store: RunStore, path: Path, *, method: str, seed: int) -> None:
+def _check(store: RunStore, path: Path, claimed: Claim) -> None:
     # a run that no experiment has claimed yet is nobody's
-    if store.fact(METHOD) not in (None, method) or store.fact(SEED) not in (None, str(seed)):
-        raise IntegrityBroken(f"{path}: is the run of another method or seed", hint="remove it and run again")
+    wrong = [key for key, value in claimed.facts().items() if store.fact(key) not in (None, value)]
+    if wrong == [EXPERIMENT]:
+        raise IntegrityBroken(
+            f"{path}: is the run of another experiment: it, or experiment.json, was changed",
+            hint=f"restore experiment.json; or {AGAIN}",
+        )
+    if wrong:
+        raise IntegrityBroken(f"{path}: is the run of another method or seed", hint=AGAIN)
+    if store.fact(METHOD) is not None and store.fact(EXPERIMENT) is None and claimed.experiment.demanded:
+        raise IntegrityBroken(f"{path}: does not say of which experiment it is", hint=AGAIN)
 
 
-def read_history(path: Path, *, method: str, title: str, seed: int) -> History:
+def read_history(path: Path, claimed: Claim, *, title: str) -> History:
     """What the run at `path` has left behind so far, also while another process works on it.
 
     Raises:
-        IntegrityBroken: it is damaged, or the run of another method or seed.
+        IntegrityBroken: it is damaged, or the run of another method, seed or experiment.
+        Unavailable: it cannot be read now.
     """
     store = RunStore(path, reading=True)
     try:
-        _check(store, path, method=method, seed=seed)
-        return history(store, method=method, title=title, seed=seed)
+        _check(store, path, claimed)
+        return history(store, method=claimed.method, title=title, seed=claimed.seed)
     finally:
         store.close()
 

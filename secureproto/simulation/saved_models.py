@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
+from secureproto.simulation.disk import make_directory, write_atomically
 from secureproto.simulation.run import KEPT, PERSONAL
 from secureproto.simulation.store import SHARED, RunStore
 
 
 def save_models(store: RunStore, directory: Path, sites: Sequence[str]) -> None:
-    """Write what is there of a run; a method without a model writes nothing."""
+    """Write what is there of a run; a method without a model writes nothing. Raises Unavailable: the disk refuses."""
     files = {"shared": store.get(SHARED)}
     for site in sites:
         name = quote(site, safe="")
@@ -22,5 +23,5 @@ def save_models(store: RunStore, directory: Path, sites: Sequence[str]) -> None:
         files[f"{name}.kept"] = store.get(KEPT + site)
     for name, arrays in files.items():
         if arrays:
-            directory.mkdir(parents=True, exist_ok=True)
-            save_file(arrays, directory / f"{name}.safetensors")
+            make_directory(directory)
+            write_atomically(directory / f"{name}.safetensors", save(arrays))

@@ -85,8 +85,8 @@ def bootstrap_score(
         probabilities: (n, C).
 
     Returns:
-        None where the score is not defined: no records, or an AUC with a class that does not occur. A draw in which
-        it is not defined is left out.
+        None where the score is not defined: no records, or an AUC where fewer than two classes occur. A draw in
+        which it is not defined is left out.
     """
     return _bootstrap(y, (probabilities,), measure, generator)
 
@@ -159,10 +159,19 @@ def _balanced_accuracy(y: NDArray[np.int64], probabilities: F64) -> Score:
 
 
 def _auc(y: NDArray[np.int64], probabilities: F64) -> Score:
-    """As `learning.evaluate`: that of class 1 for two classes, the plain mean of one-vs-rest for more."""
-    classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    """As `learning.evaluate`: that of class 1 for two classes, for more the plain mean of one-vs-rest over those that
+    occur (in a draw: that were drawn)."""
+    classes = [1] if probabilities.shape[1] == 2 else np.unique(y).tolist()
     areas = [_area(y == j, probabilities[:, j]) for j in classes]
-    return lambda w: np.mean([area(w) for area in areas], axis=0)
+
+    def score(w: F64) -> F64:
+        found = np.stack([area(w) for area in areas])
+        known = np.isfinite(found)
+        total, count = np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0)
+        mean: F64 = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+        return mean
+
+    return score
 
 
 def _area(positive: NDArray[np.bool_], value: F64) -> Score:

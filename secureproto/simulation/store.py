@@ -1,13 +1,13 @@
 """The state of one run (one method, one seed) on disk: rounds done, what the server and the sites hold.
 
 Invariants: a round is one transaction, so a run that is killed at any moment goes on from the last whole round, with
-the very arrays that it had, each checked by its digest; two processes never work on one run.
+the very arrays that it had, each checked by its digest; two processes never work on one run; what other hands changed
+is found (`_SEAL`); a run that nobody works on is one file, and who reads it writes nothing, there or beside it.
 """
 
-import fcntl
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,15 @@ from safetensors.numpy import load, save
 from secureproto.errors import Conflict, IntegrityBroken, Unavailable
 from secureproto.learning.exchange import ArrayMap
 from secureproto.simulation.history import RoundRecord
+from secureproto.simulation.one_file import ROOM, alone_with, readable
+from secureproto.wire.canonical import length_prefixed
 
-FORMAT = 1
+FORMAT = 2  # 1: without a seal
 SHARED = "shared"
+_ANEW = "remove it and run again"
 _DIGEST = "sha256 of "
+_ROUND = "round "
+_SEAL = "seal"  # SHA-256 over all other facts, the digests among them
 _TABLES = """
     begin;
     create table if not exists facts (key text primary key, value text not null);
@@ -45,53 +50,83 @@ class RunStore:
     """
 
     def __init__(self, path: Path | None = None, *, reading: bool = False) -> None:
-        self._path, self._held = path, ExitStack()
+        self._path, self._held, self._logging = path, ExitStack(), False
         try:
             if path is not None and not reading:
-                self._held.enter_context(_locked(path))
+                self._held.enter_context(alone_with(path))
             with self._told():
-                self._db = self._connected(reading)
+                self._db = self._reader(path) if path is not None and reading else self._writer()
             self._check()
-            if self.fact("format") not in (None, str(FORMAT)):
-                raise Conflict(f"{path}: written by another version of this program", hint="use another --out")
         except BaseException:
             self.close()
             raise
 
-    def _connected(self, reading: bool) -> sqlite3.Connection:
-        if reading and self._path is not None:
-            database = self._connect(f"file:{quote(str(self._path))}?mode=ro")
-            if database.execute("select 1 from sqlite_master").fetchall():
-                return database
-            # another process is about to begin, or was killed when it was: nothing is done yet
-        address = ":memory:" if self._path is None or reading else f"file:{quote(str(self._path))}"
-        database = self._connect(address)
-        # WAL with NORMAL: a killed process loses nothing, a power cut the last rounds, which are done again
+    def _reader(self, path: Path) -> sqlite3.Connection:
+        database = self._connect(self._held.enter_context(readable(path)))
+        database.execute("begin")  # one state of it, whatever its writer does meanwhile
+        if database.execute("select 1 from sqlite_master").fetchall():
+            return database
+        # another process is about to begin, or was killed when it was: nothing is done yet
+        empty = self._connect(":memory:")
+        empty.executescript(_TABLES)
+        return empty
+
+    def _writer(self) -> sqlite3.Connection:
+        database = self._connect(":memory:" if self._path is None else f"file:{quote(str(self._path))}")
+        if not database.execute("select 1 from sqlite_master").fetchall():
+            self._log(database)
+            database.executescript(_TABLES)
+        return database
+
+    def _log(self, database: sqlite3.Connection) -> None:
+        """From now on changes go through a log beside the file (WAL), until `close`. With NORMAL a killed process
+        loses nothing, a power cut the last rounds, which are done again."""
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")
-        database.executescript(_TABLES)
-        return database
+        self._logging = True
 
     def _connect(self, address: str) -> sqlite3.Connection:
         database = sqlite3.connect(address, isolation_level=None, uri=True)
         return self._held.enter_context(closing(database))
 
     def _check(self) -> None:
-        """The small tables and their indexes; arrays are checked by their digests as they are read."""
+        """The small tables, their indexes and the seal; arrays are checked by their digests as they are read."""
         for table in ("facts", "rounds"):
             if self._all(f"pragma integrity_check({table})") != [("ok",)]:
                 raise self._damaged(f"the table of {table}")
+        version = self.fact("format")
+        if version not in (None, "1", str(FORMAT)):
+            raise Conflict(f"{self._path}: written by another version of this program", hint="use another --out")
+        if self.fact(_SEAL) != self._sealed() and (version == str(FORMAT) or self.fact(_SEAL) is not None):
+            raise IntegrityBroken(f"{self._path}: was changed after it was written", hint=_ANEW)
+        digests = self._all("select count(*) from facts where key glob ?", f"{_DIGEST}{_ROUND}*")
+        if digests != [(self.rounds_done(),)]:
+            raise IntegrityBroken(f"{self._path}: a round is missing, or one too many", hint=_ANEW)
+
+    def _sealed(self) -> str:
+        """What the seal should be."""
+        facts = self._all("select key, value from facts where key != ? order by key", _SEAL)
+        texts = (str(text).encode(errors="surrogatepass") for fact in facts for text in fact)
+        return sha256(length_prefixed(*texts)).hexdigest()
 
     def close(self) -> None:
-        """Give back file and lock."""
+        """Give back file and lock. All is in the one file then, if nobody reads it just now."""
+        if self._logging and self._path is not None:
+            with suppress(sqlite3.Error):  # then the log stays beside it, and nothing is lost
+                self._db.execute("pragma journal_mode = delete")
+        self._logging = False
         self._held.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing."""
+        if not self._logging:
+            with self._told():
+                self._log(self._db)
         try:
             self._all("begin immediate")
             yield
+            self._set(_SEAL, self._sealed())
             self._all("commit")
         except BaseException:
             if self._db.in_transaction:
@@ -105,14 +140,22 @@ class RunStore:
 
     def note(self, key: str, value: str) -> None:
         """Note a fact of the run."""
+        with self._whole():
+            self._set(key, value)
+
+    def _set(self, key: str, value: str) -> None:
         self._all("insert or replace into facts values (?, ?)", key, value)
+
+    def _whole(self) -> AbstractContextManager[None]:
+        """The transaction that is open, or one of its own."""
+        return nullcontext() if self._db.in_transaction else self.transaction()
 
     def rounds(self) -> tuple[RoundRecord, ...]:
         """Records of the rounds that are done, in order."""
         rows = self._all("select number, record from rounds order by number")
-        texts = [self._checked(f"round {number}", str(text).encode()) for number, text in rows]
+        texts = [self._checked(f"{_ROUND}{number}", str(text).encode()) for number, text in rows]
         if [row[0] for row in rows] != list(range(len(rows))):
-            raise IntegrityBroken(f"{self._path}: a round is missing", hint="remove it and run again")
+            raise IntegrityBroken(f"{self._path}: a round is missing", hint=_ANEW)
         return tuple(RoundRecord.model_validate_json(text) for text in texts)
 
     def rounds_done(self) -> int:
@@ -122,14 +165,16 @@ class RunStore:
     def add_round(self, record: RoundRecord) -> None:
         """Add the next round's record."""
         text = record.model_dump_json()
-        self._all("insert into rounds values (?, ?)", record.number, text)
-        self.note(_DIGEST + f"round {record.number}", sha256(text.encode()).hexdigest())
+        with self._whole():
+            self._all("insert into rounds values (?, ?)", record.number, text)
+            self._set(f"{_DIGEST}{_ROUND}{record.number}", sha256(text.encode()).hexdigest())
 
     def put(self, owner: str, arrays: ArrayMap) -> None:
         """Keep the arrays of an owner (`shared`, `personal/<site>`, `kept/<site>`) in place of those it had."""
         data = save(dict(arrays))
-        self._all("insert or replace into arrays values (?, ?)", owner, data)
-        self.note(_DIGEST + owner, sha256(data).hexdigest())
+        with self._whole():
+            self._all("insert or replace into arrays values (?, ?)", owner, data)
+            self._set(_DIGEST + owner, sha256(data).hexdigest())
 
     def get(self, owner: str) -> dict[str, NDArray[Any]]:
         """The arrays of an owner in the order of their names; none if nothing was put."""
@@ -146,7 +191,7 @@ class RunStore:
         return data
 
     def _damaged(self, what: str) -> IntegrityBroken:
-        return IntegrityBroken(f"{self._path}: damaged at {what}", hint="remove it and run again")
+        return IntegrityBroken(f"{self._path}: damaged at {what}", hint=_ANEW)
 
     def _all(self, statement: str, *values: object) -> list[Any]:
         """Do a statement; all rows it gives."""
@@ -162,23 +207,8 @@ class RunStore:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the rest says more of the same
             if code in _DAMAGED:
                 raise IntegrityBroken(
-                    f"{self._path}: not a run of a simulation, or damaged ({error})", hint="remove it and run again"
+                    f"{self._path}: not a run of a simulation, or damaged ({error})", hint=_ANEW
                 ) from None
             if code in _REFUSED:
-                raise Unavailable(
-                    f"{self._path}: {error}", hint="make room on the disk, or let this user write there"
-                ) from None
+                raise Unavailable(f"{self._path}: {error}", hint=ROOM) from None
             raise
-
-
-def _locked(path: Path) -> Any:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_suffix(".lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise Conflict(
-            f"{path}: another process works on this run", hint="wait for it, or use another --out"
-        ) from None
-    return lock

@@ -3,23 +3,40 @@
     1. Candidates: all combinations of the method's own grid and the values given for every method.
     2. Each is run like any method, for the same rounds, with the same seeds, on the same partition.
     3. The highest mean on validation records after the last round wins, over seeds and sites, at the better of the
-       two points (as received, after local training); the first of equals.
+       two points (as received, after local training; as received where they are equal); the first of equals.
 
-Invariant: a record that a table reports on decides nothing here: the partition has its validation part inside the
+Invariants: what a method does not take, and more runs than anybody meant, are refused before anything is trained or
+written. A record that a table reports on decides nothing here: the partition has its validation part inside the
 training part, and the test part is not read (its scores are computed by the runs and not looked at).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import product
+from math import inf, prod
 from statistics import fmean
+from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from secureproto.errors import Misconfigured
-from secureproto.simulation.baselines.catalogue import METHODS, make
+from secureproto.simulation.baselines.catalogue import METHODS, OWN, TRAINING, make, nearest
 from secureproto.simulation.command import session
+from secureproto.simulation.experiment import runs_of, with_rounds
 from secureproto.simulation.history import RECEIVED, TUNED, VALIDATION, History
 from secureproto.simulation.planning import Asked
 from secureproto.simulation.statistics import Measure
-from secureproto.study.schema import StudyFile
+from secureproto.study.file import load
+from secureproto.study.schema import PrototypeSection, RelationSection, StudyFile, TrainingSection
+
+EXACT = 12  # digits of a mean: what the order of a sum makes of equal ones is no difference
+MOST = 1000  # runs; of more, one was not meant
+WORDS = {RECEIVED: "as received", TUNED: "after local training"}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "training": TrainingSection,
+    "relation": RelationSection,
+    "prototypes": PrototypeSection,
+}
 
 
 class TuningRequest(Asked):
@@ -41,28 +58,55 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> list[dict[str, o
         raise Misconfigured(
             "fedavg-ft is read from FedAvg's runs", hint="tune fedavg, and give fedavg-ft what it chose"
         )
+    by_method = planned(request)
+    specs = list(dict.fromkeys(one for found in by_method.values() for one in found))
     with session(request, request.out, say, validated="tune") as opened:
-        study = opened.ground.study
-        given = dict(_given(text) for text in request.grid)
-        by_method = {label: candidates(label, given, study) for label in request.labels}
-        for label in dict.fromkeys(one for found in by_method.values() for one in found):
+        say(_size(specs, request, opened.ground.study.rounds.total))
+        for label in specs:
             for seed in request.seed_numbers:
                 opened.go(label, seed)
         histories = opened.experiment.histories()
+    for label, found in by_method.items():
+        say(_told(label, _scored(found, histories, request.by), request))
     return [row for label, found in by_method.items() for row in _ranked(label, found, histories, request.by)]
+
+
+def planned(request: TuningRequest) -> dict[str, list[str]]:
+    """The candidates of every method.
+
+    Raises:
+        Misconfigured: a key or a value that a method does not take, or over MOST runs.
+    """
+    study = load(request.study)
+    study = with_rounds(study, request.rounds or study.rounds.total)
+    given: dict[str, list[str]] = {}
+    for key, values in map(_given, request.grid):
+        if key in given:
+            raise Misconfigured(f"--grid {key}: is given twice", hint=f"once with all values: {key}=VALUE,VALUE")
+        given[key] = values
+    runs_of(request.labels, study)
+    for key in given:
+        _demand_taken(key, request.labels)
+    runs = request.seeds * sum(prod(map(len, _free(label, given).values())) for label in request.labels)
+    if runs > MOST:
+        raise Misconfigured(
+            f"tune: {runs:,} runs (candidates × {request.seeds} seeds); at most {MOST:,} are taken",
+            hint="fewer values in --grid, fewer --methods, or --seeds 1",
+        )
+    found = {label: candidates(label, given, study) for label in request.labels}
+    for specs in found.values():
+        runs_of(specs, study)
+    return found
 
 
 def candidates(label: str, given: Mapping[str, Sequence[str]], study: StudyFile) -> list[str]:
     """Specs of all combinations, the label's own settings kept.
 
     Raises:
-        Misconfigured: a value that the method does not take.
+        Misconfigured: a key or a value that the method does not take.
     """
-    name, _, fixed = label.partition(":")
     make(label, study)
-    settled = {part.partition("=")[0] for part in fixed.split(":")}
-    grid = {**{key: [str(value) for value in values] for key, values in METHODS[name].grid.items()}, **given}
-    free = {key: values for key, values in grid.items() if key not in settled}
+    free = _free(label, given)
     found = [
         ":".join([label, *(f"{key}={value}" for key, value in zip(free, values, strict=True))])
         for values in product(*free.values())
@@ -72,6 +116,45 @@ def candidates(label: str, given: Mapping[str, Sequence[str]], study: StudyFile)
     return found
 
 
+def _free(label: str, given: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What is tried for a method: its own grid and what is given, but for what the label settles itself."""
+    name, _, fixed = label.partition(":")
+    settled = {part.partition("=")[0] for part in fixed.split(":")}
+    own: dict[str, Sequence[str]] = {key: [str(one) for one in values] for key, values in METHODS[name].grid.items()}
+    return {key: values for key, values in {**own, **given}.items() if key not in settled}
+
+
+def _keys(label: str) -> list[str]:
+    """All keys that a method takes."""
+    name = label.partition(":")[0]
+    sections = OWN if name == "protoaligned" else TRAINING
+    shared = [key for section in sections for key in SECTIONS[section].model_fields]
+    return [*(field.name for field in fields(METHODS[name]) if field.name != "study"), *shared]
+
+
+def _demand_taken(key: str, labels: Sequence[str]) -> None:
+    """Raises Misconfigured unless every method takes the key."""
+    refusing = [label for label in labels if key not in _keys(label)]
+    if not refusing:
+        return
+    taking = [label for label in labels if label not in refusing]
+    if taking:
+        raise Misconfigured(
+            f"--grid {key}: {', '.join(refusing)} has no key {key!r}, only {', '.join(taking)}",
+            hint=f"tune {', '.join(taking)} with it alone; the grid is for every method of --methods",
+        )
+    every = list(dict.fromkeys(one for label in labels for one in _keys(label)))
+    raise Misconfigured(f"--grid {key}: {', '.join(refusing)} has no key {key!r}", hint=nearest(key, every))
+
+
+def _size(specs: Sequence[str], request: TuningRequest, rounds: int) -> str:
+    runs = len(specs) * request.seeds
+    return (
+        f"tune: {len(specs)} candidates × {request.seeds} seeds × {rounds} rounds: "
+        f"{runs} runs, {runs * rounds:,} rounds"
+    )
+
+
 def _given(text: str) -> tuple[str, list[str]]:
     key, equals, values = text.partition("=")
     if not equals or not values:
@@ -79,25 +162,75 @@ def _given(text: str) -> tuple[str, list[str]]:
     return key, list(dict.fromkeys(values.split(",")))
 
 
+class Validated(NamedTuple):
+    """The mean of a measure on validation records: at which point, on how many records of how many sites."""
+
+    score: float
+    point: str
+    records: int
+    sites: int
+
+
+Scored = Sequence[tuple[str, Validated | None]]
+
+
+def _scored(specs: Sequence[str], histories: Sequence[History], by: Measure) -> Scored:
+    return [(spec, _validated([one for one in histories if one.method == spec], by)) for spec in specs]
+
+
+def _winner(scored: Scored) -> tuple[str, Validated] | None:
+    """The first of the best."""
+    known = [(spec, found) for spec, found in scored if found is not None]
+    return max(known, key=lambda one: one[1].score, default=None)
+
+
+def _told(label: str, scored: Scored, request: TuningRequest) -> str:
+    """How the choice of one method was made, in a line."""
+    winner = _winner(scored)
+    if winner is None:
+        return f"{label}: no candidate came to its end with a validation {_word(request.by)}: nothing is chosen"
+    spec, found = winner
+    equal = sum(one is not None and one.score == found.score for _, one in scored) - 1
+    others = f"; {equal} others are equal, and it is the first" if equal else ""
+    return (
+        f"{label}: {spec} has the highest {_word(request.by)}, {found.score:.3f}, {WORDS[found.point]} of the last "
+        f"version: mean over {request.seeds} seeds and {found.sites} sites, on {found.records} validation records "
+        f"a seed{others}"
+    )
+
+
 def _ranked(
     label: str, specs: Sequence[str], histories: Sequence[History], by: Measure
 ) -> Iterator[dict[str, object]]:
-    scored = [(_validated([one for one in histories if one.method == spec], by), spec) for spec in specs]
-    best = max((score for score, _ in scored if score is not None), default=None)
-    chosen = next((spec for score, spec in scored if score is not None and score == best), None)
-    for score, spec in sorted(scored, key=lambda one: -1.0 if one[0] is None else -one[0]):
-        mark = "use this" if spec == chosen else ("diverged" if score is None else "")
-        yield {"method": label, "candidate": spec, f"validation {by}": score, "chosen": mark}
+    scored = _scored(specs, histories, by)
+    winner = _winner(scored)
+    for spec, found in sorted(scored, key=lambda one: inf if one[1] is None else -one[1].score):
+        ended = all(one.complete for one in histories if one.method == spec)
+        mark = "use this" if winner and spec == winner[0] else ""
+        yield {
+            "method": label,
+            "candidate": spec,
+            f"validation {by}": None if found is None else found.score,
+            "point": None if found is None else WORDS[found.point],
+            "validation records": None if found is None else found.records,
+            "chosen": mark if found is not None else "not defined" if ended else "diverged",
+        }
 
 
-def _validated(runs: Sequence[History], by: Measure) -> float | None:
-    """Mean of a measure on validation records over runs and sites, at the better point; None if a run did not end."""
+def _validated(runs: Sequence[History], by: Measure) -> Validated | None:
+    """Mean over runs and sites, at the better point; None if a run did not end, or has no such score."""
     if not runs or not all(run.complete for run in runs):
         return None
-    last = [site for run in runs for site in run.rounds[-1].sites.values()]
-    means = []
+    means: list[Validated] = []
     for point in (RECEIVED, TUNED):
-        values = [getattr(site.points[point][VALIDATION], by) for site in last if VALIDATION in site.points[point]]
-        known = [value for value in values if value is not None]
-        means += [fmean(known)] if known else []
-    return max(means, default=None)
+        lasts = [[at.points[point].get(VALIDATION) for at in run.rounds[-1].sites.values()] for run in runs]
+        known = [[one for one in last if one is not None and getattr(one, by) is not None] for last in lasts]
+        values = [getattr(one, by) for part in known for one in part]
+        if values:
+            records = min(sum(one.n for one in part) for part in known)
+            means.append(Validated(round(fmean(values), EXACT), point, records, max(map(len, known))))
+    return max(means, key=lambda found: found.score, default=None)
+
+
+def _word(by: Measure) -> str:
+    return "AUC" if by == "auc" else by.replace("_", " ")

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from secureproto.errors import Misconfigured
+from secureproto.regular import open_regular
 from secureproto.study.explain import explain
 from secureproto.study.schema import StudyFile
 from secureproto.wire.canonical import labelled_digest
@@ -36,7 +37,7 @@ def read(path: Path) -> bytes:
         Misconfigured: it cannot be read, or is over LIMITS.study_file.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(LIMITS.study_file + 1)
     except OSError as error:
         raise Misconfigured(

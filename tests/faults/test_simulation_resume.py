@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from secureproto.errors import Conflict, IntegrityBroken
-from secureproto.simulation.run import read_history
+from secureproto.simulation.run import Claim, read_history
 from secureproto.simulation.store import RunStore
 from support.dying_run import METHODS, Left, Moments, left, play, play_until_signal
 from support.tree import ROOT
@@ -114,7 +114,7 @@ def test_two_processes_on_one_run(tmp_path: Path, processes: ForkServerContext, 
     until(lambda: psutil.Process(other.pid).status() == psutil.STATUS_STOPPED)
     with pytest.raises(Conflict, match="another process works on this run"):
         RunStore(path)
-    seen = read_history(path, method="m", title="M", seed=0)
+    seen = read_history(path, Claim("m", 0), title="M")
     assert len(seen.rounds) == {0.1: 0, 0.5: 1, 0.9: 2}[share]
     assert [record.number for record in seen.rounds] == list(range(len(seen.rounds)))
     psutil.Process(other.pid).resume()

@@ -48,7 +48,8 @@ def test_every_table_carries_majority_local_and_fine_tuned_fedavg(out: Path) -> 
 
 
 def test_what_was_compared_lies_beside_the_scores(out: Path) -> None:
-    for name in ("experiment.json", "study.toml", "partition.json", "partition.svg", "results.json", "report.html"):
+    inputs = ("experiment.json", "study.toml", "partition.json", "partition.svg")
+    for name in (*inputs, "results.json", "summary.csv", "report.html"):
         assert (out / name).stat().st_size > 0
     assert (out / "study.toml").read_bytes() == study_path().read_bytes()
     models = {path.name for path in (out / "models/protoaligned/1").iterdir()}
@@ -84,19 +85,88 @@ def test_fine_tuned_fedavg_is_what_a_fedavg_site_has_after_training(out: Path) -
     assert not of("fedavg-ft", "received")
 
 
-def test_compare_makes_one_page_of_several(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other, page = tmp_path / "iid", tmp_path / "page.html"
-    arguments = [*SHORT, "--partition", "iid", "--sites", 3, "--without-baselines", "--out", other]
+@pytest.fixture(scope="module")
+def iid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another partition of the same records."""
+    directory = tmp_path_factory.mktemp("simulate") / "iid"
+    arguments = [*SHORT, "--partition", "iid", "--sites", 3, "--without-baselines", "--out", directory]
     assert simulate("run", study_path(), *arguments) == 0
-    capsys.readouterr()
-    assert simulate("compare", out, other, "--out", page, "-o", "json") == 0
+    return directory
+
+
+def test_compare_ranks_and_pairs_within_a_partition_only(
+    out: Path, iid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert simulate("compare", out, iid, "--out", page, "-o", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert {"heart/protoaligned", "iid/protoaligned"} <= {method["label"] for method in found["methods"]}
-    assert found["reference"] is None  # the sites are others: nothing is paired
-    assert not found["to_reference"]
-    assert not found["of_best"]
-    assert "iid/protoaligned" in page.read_text()
-    assert "no difference between methods is taken" in page.read_text()
+    first, second = found["partitions"]
+    assert (first["name"], second["name"]) == ("natural", "iid")
+    assert "iid, 3 sites, " in second["heading"]
+    assert second["digest"][:8] in second["heading"]
+    assert {method["label"] for method in second["methods"]} == {"protoaligned"}
+    assert first["reference"] == "local"
+    assert second["reference"] is None  # not among its methods
+    assert first["to_reference"]
+    assert not second["to_reference"]
+    assert not second["of_best"]
+    ours = next(one for one in found["across"] if (one["method"], one["point"]) == ("protoaligned", "tuned"))
+    means = [at["mean"]["mean"] for at in ours["by_part"].values()]
+    assert ours["mean"] == pytest.approx(sum(means) / 2)
+    text = page.read_text()
+    assert text.count(found["note"]) == 1
+    assert "Methods by partition" in text
+    assert f"partition seed 0 (digest {second['digest'][:8]})</h2>" in text
+    alone = tmp_path / "alone.html"
+    assert simulate("compare", out, "--out", alone) == 0
+    assert found["note"] not in alone.read_text()
+
+
+def test_two_draws_of_one_scheme_are_told_apart(
+    iid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--partition", "iid", "--sites", 3, "--partition-seed", 1, "--without-baselines", "--rounds", 1]
+    assert simulate("run", study_path(), *arguments, "--out", tmp_path / "again") == 0
+    capsys.readouterr()
+    assert simulate("compare", iid, tmp_path / "again", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["partitions"]] == [f"iid {one['digest'][:8]}" for one in found["partitions"]]
+    assert ["partition seed 0" in found["partitions"][0]["heading"], "partition seed 1" in
+            found["partitions"][1]["heading"]] == [True, True]  # fmt: skip
+    assert simulate("compare", iid, tmp_path / "again", "--out", tmp_path / "page.html") == 0
+    assert "differ in more than methods and partition: numbers of rounds" in (tmp_path / "page.html").read_text()
+
+
+def test_a_label_that_two_experiments_of_a_partition_hold_keeps_its_directory(
+    out: Path, iid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = tmp_path / "again"
+    arguments = [*SHORT[:-1], "protoaligned,fedper", "--without-baselines", "--partition", iid / "partition.json"]
+    assert simulate("run", study_path(), *arguments, "--out", again) == 0
+    capsys.readouterr()
+    assert simulate("compare", out, iid, again, "--reference", "iid/protoaligned", "-o", "jsonl") == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    names = {row["method"] for row in found if row["partition"] == "iid"}
+    assert names == {"iid/protoaligned", "again/protoaligned", "fedper"}
+    assert {row["reference"] for row in found} == {"iid/protoaligned", None}
+
+
+def test_the_forms_of_a_comparison(out: Path, iid: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*arguments: object) -> str:
+        capsys.readouterr()
+        assert simulate("compare", *arguments) == 0
+        return capsys.readouterr().out
+
+    lines = [json.loads(line) for line in shown(out, "-o", "jsonl").splitlines()]
+    keys = [(row["method"], row["point"], row["measure"]) for row in lines]
+    assert len(keys) == len(set(keys)) == 4 * 2 * 3 + 3 + 3 * ("chosen" in {key[1] for key in keys})
+    assert set(lines[0]) == set(rows(out / "summary.csv")[0])
+    assert {row["sites_defined"] for row in lines if row["measure"] == "auc"} == {4}
+    table = shown(out)
+    assert "accuracy vs local" in table
+    assert " sites)" not in table  # the AUC is defined at all of them
+    assert "MB a site sent" in table
+    assert "mean of 2 partitions" in shown(out, iid)
 
 
 def test_a_reference_that_is_none_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:

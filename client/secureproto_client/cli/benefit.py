@@ -1,12 +1,14 @@
 """`simulate benefit`: runs at the site, on the site's own records; nothing leaves."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from secureproto.cli.output import Form, emit, output_option, say
+from secureproto.regular import is_there
 from secureproto_client.cli.options import VARIABLE, study_option
 from secureproto_client.paths import SitePaths
 
@@ -51,7 +53,7 @@ def benefit(
     if study_file is None:
         if model or data or given or factories:
             raise click.UsageError("--model, --data and the options of a CSV file go with STUDY.toml")
-        question = _at_site(SitePaths(site_dir or Path()), study)
+        question = _at_site(_site(site_dir), study)
     else:
         if model is None or data is None or study is not None:
             raise click.UsageError("STUDY.toml goes with --model and --data, and without --study")
@@ -59,6 +61,17 @@ def benefit(
     from secureproto_client.benefit import answer  # torch: `--help` stays light
 
     _show(answer(question), output)
+
+
+def _site(given: Path | None) -> SitePaths:
+    """The directory that was given, or the current one, if it is a site's."""
+    paths = SitePaths(given or Path())
+    if given is None and not is_there(paths.site):
+        raise click.UsageError(
+            "nothing is given to compare. An enrolled site: --site-dir DIR. "
+            "Before joining: STUDY.toml --model MODEL.safetensors --data RECORDS.csv"
+        )
+    return paths
 
 
 def _at_site(paths: SitePaths, study: str | None) -> "Question":
@@ -79,6 +92,8 @@ def _show(found: "Benefit", output: Form) -> None:
     if output == "json":
         return emit(_whole(found), output)
     emit(list(_rows(found)), output)
+    say(f"{found.own.told()}; {found.training} rows to train on")
+    say(f"all models: scored on the same {found.held_out} held-out rows")
     for note in found.notes:
         say(f"note: {note}")
     return click.echo(f"\n{found.verdict}") if output == "table" else say(found.verdict)
@@ -89,6 +104,7 @@ def _whole(found: "Benefit") -> dict[str, object]:
     return {
         "study": found.study,
         "federation_model": found.model,
+        "own_data_only": asdict(found.own),
         "training_rows": found.training,
         "held_out_rows": found.held_out,
         "models": [

@@ -5,6 +5,7 @@ order, its training part first; several files are as many natural sites, called 
 """
 
 import re
+import stat
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ NOTHING_HELD_OUT = HoldOut(0, bytes(KEY_BYTES))  # the parts are drawn later, fr
 def is_path(text: str) -> bool:
     """Whether a text that is no data set's name is meant as a path."""
     path = Path(text)
-    return path.suffix.lower() in (CSV, NPZ) or "/" in text or path.exists()
+    return path.suffix.lower() in (CSV, NPZ) or "/" in text or isinstance(_mode(path), int)
 
 
 def read_files(paths: Sequence[Path], study: StudyFile, options: SourceOptions) -> Reading:
@@ -92,16 +93,34 @@ def _check(paths: Sequence[Path], options: SourceOptions) -> None:
 
 
 def _site(path: Path) -> str:
-    return path.name if path.is_dir() else path.stem
+    return path.name if _is_folder(path) else path.stem
 
 
 def _kind(path: Path) -> str:
-    if path.is_dir():
-        return FOLDER
-    if path.suffix.lower() in (CSV, NPZ):
-        return path.suffix.lower()
-    problem = "is of no kind that is read here" if path.exists() else "there is no such file or folder"
+    mode, suffix = _mode(path), path.suffix.lower()
+    if _is_folder(path):
+        if suffix not in (CSV, NPZ):
+            return FOLDER
+        mode = f"is a folder, and a {suffix} file is one file"
+    elif suffix in (CSV, NPZ):
+        return suffix  # where it cannot be read, its reader says why
+    problem = mode if isinstance(mode, str) else "is of no kind that is read here"
     raise Misconfigured(f"{path}: {problem}", hint=f"allowed: {CSV}, {NPZ}, {FOLDER} (one folder a class)")
+
+
+def _is_folder(path: Path) -> bool:
+    mode = _mode(path)
+    return isinstance(mode, int) and stat.S_ISDIR(mode)
+
+
+def _mode(path: Path) -> int | str:
+    """The mode of what is there, or why it cannot be seen."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return "there is no such file or folder"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
 def _load(path: Path, study: StudyFile, options: SourceOptions) -> Marked:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secureproto.errors import Misconfigured
+from secureproto.regular import open_regular
 
 UNSIGNED_BYTE = 0x08
 MAX_BYTES = 2**30  # the largest of the kind, EMNIST by class, has 547 million
@@ -29,7 +30,7 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
         Misconfigured: unreadable, no idx file of bytes with that many dimensions, or of another length than it says.
     """
     try:
-        with _opened(path) as file:
+        with open_regular(path) as whole, _unpacked(path, whole) as file:
             shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
             data = file.read(prod(shape) + 1)
     # BadGzipFile is an OSError without strerror
@@ -42,8 +43,8 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+def _unpacked(path: Path, file: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(file, "rb")) if path.suffix == ".gz" else file
 
 
 def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:

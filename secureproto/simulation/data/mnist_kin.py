@@ -69,7 +69,14 @@ def _file(part: str, dimensions: int) -> str:
 
 def _found(folder: Path, part: str, dimensions: int) -> list[Path]:
     plain = folder / _file(part, dimensions)
-    return [path for path in (plain, plain.with_name(f"{plain.name}.gz")) if path.is_file()][:1]
+    return [path for path in (plain, plain.with_name(f"{plain.name}.gz")) if _is_file(path)][:1]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # of a folder that cannot be entered; its files are then told to be absent
+        return False
 
 
 def _read(folders: Sequence[Path], parts: tuple[str, str]) -> tuple[Labelled, Labelled] | None:

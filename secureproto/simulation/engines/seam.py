@@ -19,6 +19,7 @@ from secureproto.learning.inference import NotFinite
 from secureproto.learning.model import Model, build
 from secureproto.learning.seeding import reproducible
 from secureproto.learning.training import Diverged
+from secureproto.learning.warming import warm_up
 from secureproto.simulation.history import CHOSEN, RECEIVED, TEST, TUNED, VALIDATION, Measured, SiteRound
 from secureproto.simulation.method import Choosing, Method, Predictor, Sent, Visit
 from secureproto.simulation.population import SiteData
@@ -85,9 +86,13 @@ class Engine(Protocol):
 
 
 class Worker:
-    """Does jobs in one process. Keeps one model, whose weights mean nothing between jobs."""
+    """Does jobs in one process. Keeps one model, whose weights mean nothing between jobs.
+
+    The seconds of a training are its own, of the first one too.
+    """
 
     def __init__(self) -> None:
+        warm_up()
         self._model: Model | None = None
         self._built: tuple[object, ...] = ()
 

@@ -18,6 +18,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secureproto.errors import Conflict, IntegrityBroken, Misconfigured
+from secureproto.regular import read_regular
+from secureproto.simulation.disk import read_owned
 from secureproto.simulation.partition.division import Divisions, Options, Partition, Split
 from secureproto.simulation.population import Pool, Rows, SiteRows
 from secureproto.simulation.shift import Shift
@@ -81,7 +83,9 @@ def encode(divisions: Divisions) -> bytes:
 
 
 def check(path: Path, digest: str) -> None:
-    """Raise IntegrityBroken unless the file is the partition of this digest, as it was saved."""
+    """Raise IntegrityBroken unless the file is the partition of this digest, as it was saved; Unavailable if it may
+    not be read."""
+    read_owned(path)
     try:
         content = _verified(path)
     except Misconfigured as error:
@@ -153,7 +157,7 @@ def _texts(shift: Shift) -> dict[str, object]:
 def _verified(path: Path) -> dict[str, object]:
     """The content of a file without its digest, which it keeps."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_regular(path))
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror}", hint="name a partition.json") from None
     except (ValueError, RecursionError):

@@ -4,6 +4,6 @@ Only this room draws. It takes histories and their summary and computes nothing 
 and jinja2 are loaded here and nowhere else.
 """
 
-from secureproto.simulation.report.page import Report, render
+from secureproto.simulation.report.page import OnPartition, Report, render
 
-__all__ = ["Report", "render"]
+__all__ = ["OnPartition", "Report", "render"]

@@ -10,8 +10,8 @@ from secureproto.simulation.results import Summary
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-def bytes_sent(summary: Summary, look: Mapping[str, Look]) -> list[Plot]:
-    """Bytes that a site sends in a run, by method; nothing where none sends any."""
+def bytes_sent(summary: Summary, look: Mapping[str, Look], key: str = "") -> list[Plot]:
+    """Bytes that a site sends in a run, by method; nothing where none sends any. `key` begins the plot's."""
     found = {method.label: method.bytes_sent.mean for method in summary.methods if method.bytes_sent is not None}
     if not any(found.values()):
         return []
@@ -33,7 +33,7 @@ def bytes_sent(summary: Summary, look: Mapping[str, Look]) -> list[Plot]:
 
     return [
         plot(
-            "bytes",
+            f"{key}bytes",
             draw,
             title="What a site sends",
             alternative="; ".join(f"{label}: {readable(amount)}" for label, amount in found.items()) + ".",

@@ -1,6 +1,7 @@
 """Curves over rounds: how well models do while training goes on, and what training itself measures.
 
-Up to six methods share their axes; more get a panel each, with all others in grey behind, so that none hides another.
+Up to TOGETHER methods share their axes. Of more, the few that a reader looks for first are in colour before the
+others in grey, and the others follow a few to a panel, before the first in grey: what is compared shares its axes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,23 +15,26 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from secureproto.simulation.history import RECEIVED, TUNED, History
 from secureproto.simulation.report.drawing import (
     FAINT,
-    GREY,
-    INK,
-    Line,
     Look,
     Plot,
     figure,
+    method_name,
     plot,
     whole_rounds,
     wrapped,
 )
 from secureproto.simulation.report.series import Number, Series, mean_score, of_run, of_training, over_rounds
+from secureproto.simulation.report.sites import MAJORITY
+from secureproto.simulation.results import Summary
 from secureproto.simulation.statistics import Measure
 
-TOGETHER = 6  # methods on one pair of axes
+TOGETHER = 6  # methods in colour on the same axes
+SHOWN = 4  # of more than these, those in colour
+IN_PANEL = 4  # of the others
+OURS = "protoaligned"
+_COLUMNS = 3
 MEASURED: tuple[Measure, ...] = ("accuracy", "balanced_accuracy")
 Runs = Mapping[str, Sequence[History]]  # by method
-_LINES: tuple[Line, Line] = ("solid", (0, (4, 2)))  # received, tuned
 _POINTS = ((RECEIVED, "as received"), (TUNED, "after local training"))
 _TRAINING = (
     ("cross_entropy", "cross entropy"),
@@ -39,15 +43,38 @@ _TRAINING = (
 )
 
 
-def learning_curves(runs: Runs, look: Mapping[str, Look]) -> list[Plot]:
-    """Accuracy and balanced accuracy over rounds at both points; nothing where no run has two scored rounds."""
+def shown_first(summary: Summary) -> list[str]:
+    """The methods to tell apart at a glance, SHOWN at most: the reference, this project's best, the best others.
+
+    By mean accuracy over sites after local training, where there is none as received; the majority class is none.
+    """
+    accuracy = {
+        method.label: at.measures["accuracy"].mean.mean
+        for method in summary.methods
+        if (at := method.points.get(TUNED) or method.points.get(RECEIVED)) is not None and "accuracy" in at.measures
+    }
+    order = sorted((label for label in accuracy if method_name(label) != MAJORITY), key=lambda at: -accuracy[at])
+    first = [summary.reference] if summary.reference is not None else []
+    first += [label for label in order if method_name(label) == OURS][:1]
+    return list(dict.fromkeys([*first, *(label for label in order if method_name(label) != OURS)]))[:SHOWN]
+
+
+def learning_curves(runs: Runs, look: Mapping[str, Look], first: Sequence[str] = (), key: str = "") -> list[Plot]:
+    """Accuracy and balanced accuracy over rounds at both points; nothing where no run has two scored rounds.
+
+    With more than TOGETHER methods those of `first` are in colour and the others grey, and these follow a few to a
+    panel. `key` begins those of the plots.
+    """
+    if not _any_curve(runs):
+        return []
     if len(runs) <= TOGETHER:
-        return [_together(runs, look)] if _any_curve(runs) else []
-    return [_apart(runs, look, measure) for measure in MEASURED] if _any_curve(runs) else []
+        return [_together(runs, look, list(runs), key)]
+    shown = [label for label in first if label in runs] or list(runs)[:SHOWN]
+    return [_together(runs, look, shown, key), _others(runs, look, shown, key)]
 
 
-def training_curves(runs: Runs, look: Mapping[str, Look]) -> list[Plot]:
-    """Both loss terms and the embedding norm over rounds, of those that were measured."""
+def training_curves(runs: Runs, look: Mapping[str, Look], key: str = "") -> list[Plot]:
+    """Both loss terms and the embedding norm over rounds, of those that were measured. `key` begins the plot's."""
     shown = [
         (name, text)
         for name, text in _TRAINING
@@ -60,7 +87,8 @@ def training_curves(runs: Runs, look: Mapping[str, Look]) -> list[Plot]:
         drawn = figure(3.2 + 0.19 * ceil(len(runs) / 2))
         for axes, (name, text) in zip(drawn.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
             for label, found in runs.items():
-                _line(axes, over_rounds(found, of_training(name)), label, look[label])
+                curve = over_rounds(found, of_training(name))
+                _line(axes, curve if _worth_drawing(curve) else None, label, look[label])
             axes.set_title(text)
             whole_rounds(axes)
             _logarithmic_if_wide(axes)
@@ -69,7 +97,7 @@ def training_curves(runs: Runs, look: Mapping[str, Look]) -> list[Plot]:
 
     return [
         plot(
-            "training",
+            f"{key}training",
             draw,
             title="What local training measures",
             alternative="Curves over rounds, one a method: " + ", ".join(text for _, text in shown) + ".",
@@ -94,29 +122,34 @@ def _worth_drawing(series: Series | None) -> bool:
     return series is not None and bool(np.any(series.mean != 0))
 
 
-def _together(runs: Runs, look: Mapping[str, Look]) -> Plot:
+def _together(runs: Runs, look: Mapping[str, Look], shown: Sequence[str], key: str) -> Plot:
+    """Two measures × two points; methods that are not shown in colour are grey lines behind."""
+    grey = [label for label in runs if label not in shown]
+
     def draw() -> Figure:
-        drawn = figure(6.6 + 0.19 * ceil(len(runs) / 2))
+        drawn = figure(6.6 + 0.19 * ceil(len(shown) / 2))
         grid = drawn.subplots(2, 2, sharex=True, sharey="row")
         for row, measure in zip(grid, MEASURED, strict=True):
             for axes, (point, text) in zip(row, _POINTS, strict=True):
                 number = mean_score(point, measure)
-                for label, found in runs.items():
-                    _line(axes, over_rounds(found, number), label, look[label])
-                    _broken_off(axes, found, number, look[label].colour)
+                _behind(axes, [over_rounds(runs[label], number) for label in grey])
+                for label in shown:
+                    _line(axes, over_rounds(runs[label], number), label, look[label])
+                    _broken_off(axes, runs[label], number, look[label].colour)
                 axes.set_title(f"{measure.replace('_', ' ')}, {text}")
         for axes in grid[1]:
             whole_rounds(axes)
         _legend(drawn, [*grid[0], *grid[1]])
         return drawn
 
+    behind = f", {len(grey)} others in grey" if grey else ""
     return plot(
-        "learning",
+        f"{key}learning",
         draw,
-        title="Learning curves",
+        title="Accuracy and balanced accuracy over rounds" if grey else "Learning curves",
         alternative="Mean accuracy and balanced accuracy of the sites over rounds, as received and after local "
-        f"training, one curve for each of {len(runs)} methods.",
-        reading=_READING,
+        f"training, one curve for each of {len(shown)} methods{behind}.",
+        reading=_READING + (_GREY if grey else ""),
     )
 
 
@@ -124,44 +157,55 @@ _READING = (
     "Mean over sites on their test records; the band is one standard deviation over seeds to each side (none with "
     "one seed). A thin dotted line that ends in a cross is a run that did not end."
 )
+_GREY = (
+    " In colour: the reference, this project's method and the best of the others; in grey all other methods, which "
+    "the next figure tells apart."
+)
 
 
-def _apart(runs: Runs, look: Mapping[str, Look], measure: Measure) -> Plot:
-    name = measure.replace("_", " ")
-    columns = 3
+def _others(runs: Runs, look: Mapping[str, Look], shown: Sequence[str], key: str) -> Plot:
+    """The methods that are not shown first, a few to a panel, as received above and after local training below."""
+    labels = [label for label in runs if label not in shown]
+    panels = ceil(len(labels) / IN_PANEL)
+    size = ceil(len(labels) / panels)
+    groups = [labels[start : start + size] for start in range(0, len(labels), size)]
+    columns = min(_COLUMNS, len(groups))
 
     def draw() -> Figure:
-        height = ceil(len(runs) / columns)
-        drawn = figure(2.1 * height + 0.5)
-        grid = drawn.subplots(height, columns, sharex=True, sharey=True, squeeze=False)
-        panels = [axes for row in grid for axes in row]
-        curves = {label: over_rounds(found, mean_score(RECEIVED, measure)) for label, found in runs.items()}
-        for axes, (label, found) in zip(panels, runs.items(), strict=False):
-            for other in curves.values():
-                if other is not None:
-                    axes.plot(other.rounds, other.mean, color=FAINT, linewidth=0.7, zorder=1)
-            colour = look[label].colour
-            for (point, text), line in zip(_POINTS, _LINES, strict=True):
-                number = mean_score(point, measure)
-                _line(axes, over_rounds(found, number), text, Look(colour, line, "o"))
-                _broken_off(axes, found, number, colour)
-            axes.set_title(wrapped(label, 34), fontsize=8.5)
-        for axes in panels[len(runs) :]:
+        height = ceil(len(groups) / columns)
+        drawn = figure(height * (4.7 + 0.17 * size))
+        grid = drawn.subplots(2 * height, columns, sharex=True, sharey=True, squeeze=False)
+        for place, group in enumerate(groups):
+            row, column = divmod(place, columns)
+            for below, (point, text) in enumerate(_POINTS):
+                axes, number = grid[2 * row + below][column], mean_score(point, "accuracy")
+                _behind(axes, [over_rounds(runs[label], number) for label in shown])
+                for label in group:
+                    _line(axes, over_rounds(runs[label], number), wrapped(label, 34), look[label])
+                    _broken_off(axes, runs[label], number, look[label].colour)
+                axes.set_title(f"accuracy, {text}")
+                axes.tick_params(labelbottom=True)
+                if below:
+                    whole_rounds(axes)
+                    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.24), handlelength=3.2, borderaxespad=0)
+        for axes in [axes for row in grid[-2:] for axes in row[(len(groups) - 1) % columns + 1 :]]:
             axes.set_axis_off()
-        for axes in panels[max(0, len(runs) - columns) : len(runs)]:
-            whole_rounds(axes)
-            axes.tick_params(labelbottom=True)
-        _legend_of_lines(drawn)
         return drawn
 
     return plot(
-        f"learning-{measure.replace('_', '-')}",
+        f"{key}learning-others",
         draw,
-        title=f"Learning curves: {name}",
-        alternative=f"Mean {name} of the sites over rounds, a panel for each of {len(runs)} methods, as received and "
-        "after local training, with all other methods in grey.",
-        reading=f"{_READING} The grey lines are all other methods as received.",
+        title="Accuracy of the other methods over rounds",
+        alternative=f"Mean accuracy of the sites over rounds of {len(labels)} methods in {len(groups)} columns of "
+        "panels, as received and after local training.",
+        reading=f"{_READING} In grey: the methods that the figure above has in colour.",
     )
+
+
+def _behind(axes: Axes, curves: Sequence[Series | None]) -> None:
+    for curve in curves:
+        if curve is not None:
+            axes.plot(curve.rounds, curve.mean, color=FAINT, linewidth=0.8, zorder=1)
 
 
 def _line(axes: Axes, series: Series | None, label: str, look: Look) -> None:
@@ -199,10 +243,3 @@ def _legend(drawn: Figure, panels: Sequence[Axes]) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     long = any(len(label) > 30 for label in labels)
     drawn.legend(handles, labels, loc="outside lower left", ncols=2 if long else 4, handlelength=3.2)
-
-
-def _legend_of_lines(drawn: Figure) -> None:
-    lines = [drawn.axes[0].plot([], [], color=INK, linestyle=line)[0] for line in _LINES]
-    grey = drawn.axes[0].plot([], [], color=GREY, linewidth=0.7)[0]
-    texts = [*(text for _, text in _POINTS), "other methods, as received"]
-    drawn.legend([*lines, grey], texts, loc="outside lower left", ncols=3, handlelength=3.2)

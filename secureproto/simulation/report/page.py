@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from secureproto.simulation.history import History
 from secureproto.simulation.report.costs import bytes_sent
-from secureproto.simulation.report.curves import learning_curves, training_curves
+from secureproto.simulation.report.curves import learning_curves, shown_first, training_curves
 from secureproto.simulation.report.drawing import Plot, looks
+from secureproto.simulation.report.overview import averaging, by_partition
 from secureproto.simulation.report.relations import relation_maps
 from secureproto.simulation.report.sites import accuracy_by_site, gains
 from secureproto.simulation.report.tables import (
@@ -28,38 +28,46 @@ from secureproto.simulation.report.tables import (
     lead_of_best,
 )
 from secureproto.simulation.report.words import counting, failures, findings, undefined_sites
-from secureproto.simulation.results import Summary
+from secureproto.simulation.results import NOT_COMPARED, Part
 from secureproto.simulation.statistics import LEVEL, MEASURES
+
+_WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9]+\.?[0-9]*)pt"')
+_PIXELS, _LARGER = 96 / 72, 1.25  # of a point; of a picture that was made elsewhere
+
+
+@dataclass(frozen=True)
+class OnPartition:
+    """What was found on one partition.
+
+    Args:
+        part: its summary, and the histories for the curves (those of failed runs too).
+        facts: name → text, shown in this order: study, data, digest of the partition, split.
+        settings: label → hyper-parameter → value.
+        picture: SVG document of the partition.
+    """
+
+    part: Part
+    facts: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    picture: str | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that a page shows.
-
-    Args:
-        summary: of `histories`.
-        histories: for the curves; those of failed runs too.
-        facts: name → text, shown in this order: study, data, digest of the partition, split, versions.
-        settings: label → hyper-parameter → value.
-        partitions: name → SVG document of a partition; the name may be empty where there is one.
-        notes: further sentences for the reader.
-    """
+    """All that a page shows: `parts`, of which none is compared with another; `facts` and `notes` on them all."""
 
     title: str
-    summary: Summary
-    histories: Sequence[History]
+    parts: Sequence[OnPartition]
     facts: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    partitions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image that was made elsewhere, as a data address."""
+    """An image that was made elsewhere, as a data address, and its width on the page in pixels, where it has one."""
 
-    name: str
     source: str
+    width: int | None
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,22 @@ class Section:
     note: str | None = None
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """A partition's share of the page. `key` begins the ids in it; empty where it is the only one."""
+
+    key: str
+    name: str
+    heading: str
+    findings: Sequence[str]
+    facts: Mapping[str, str]
+    notes: Sequence[str]
+    sections: Sequence[Section]
+    picture: Picture | None
+    failures: Sequence[str]
+    settings: Table | None
+
+
 def render(report: Report) -> str:
     """The page."""
     environment = Environment(
@@ -85,16 +109,37 @@ def render(report: Report) -> str:
     )
     environment.filters["inline"] = lambda plot: Markup(plot.svg)  # noqa: S704  drawn here, its labels escaped
     environment.filters["breakable"] = breakable
+    several = len(report.parts) > 1
+    parts = [shown.part for shown in report.parts]
     return environment.get_template("page.html.j2").render(
         title=report.title,
-        facts=_facts(report),
-        notes=[*counting(report.summary), *report.notes],
-        findings=findings(report.summary),
-        sections=[section for section in _sections(report) if section.plots or section.tables],
-        partitions=[Picture(name, _address(svg)) for name, svg in report.partitions.items()],
-        failures=failures(report.summary),
-        settings=hyper_parameters(report.settings),
+        facts=report.facts,
+        notes=[*([NOT_COMPARED] if several else []), *report.notes],
+        several=several,
+        overview=by_partition(parts) if several else [],
+        overview_note=averaging(parts),
+        chapters=[
+            _chapter(shown, f"partition-{place}-" if several else "", {} if several else report.facts)
+            for place, shown in enumerate(report.parts, start=1)
+        ],
         level=LEVEL,
+    )
+
+
+def _chapter(shown: OnPartition, key: str, more: Mapping[str, str]) -> Chapter:
+    """`more`: facts that have no other place on the page."""
+    summary = shown.part.summary
+    return Chapter(
+        key=key,
+        name=shown.part.name,
+        heading=shown.part.heading,
+        findings=findings(summary),
+        facts={**_facts(shown), **more},
+        notes=counting(summary),
+        sections=[section for section in _sections(shown, key) if section.plots or section.tables],
+        picture=None if shown.picture is None else _picture(shown.picture),
+        failures=failures(summary),
+        settings=hyper_parameters(shown.settings),
     )
 
 
@@ -103,36 +148,40 @@ def breakable(text: str) -> Markup:
     return Markup(re.sub(r"(?<=[:/=])(?=\w)", "<wbr>", str(escape(text))))  # noqa: S704  escaped before
 
 
-def _sections(report: Report) -> list[Section]:
-    summary = report.summary
+def _sections(shown: OnPartition, key: str) -> list[Section]:
+    summary = shown.part.summary
     labels = [method.label for method in summary.methods]
-    runs = {label: [history for history in report.histories if history.method == label] for label in labels}
+    runs = {label: [history for history in shown.part.histories if history.method == label] for label in labels}
     look = looks(labels, summary.reference)
     any_score = any(method.points for method in summary.methods)
     tables = [by_measure(summary, measure) for measure in MEASURES] if any_score else []
+    curves = learning_curves(runs, look, shown_first(summary), key)
     return [
         Section("summary", "Summary", tables=[*tables, further(summary)], note=undefined_sites(summary)),
-        Section("curves", "Learning curves", learning_curves(runs, look)),
-        Section("by-site", "Site by site", accuracy_by_site(summary, look), folded=by_site(summary)),
-        Section("gain", "Who gains, who loses", gains(summary)),
+        Section("curves", "Learning curves", curves),
+        Section("by-site", "Site by site", accuracy_by_site(summary, look, key), folded=by_site(summary)),
+        Section("gain", "Who gains, who loses", gains(summary, key)),
         Section("best", "The best against the others", tables=lead_of_best(summary)),
-        Section("relation", "Relation of the sites", relation_maps(runs)),
-        Section("local-training", "Losses and norms", training_curves(runs, look)),
-        Section("traffic", "Bytes", bytes_sent(summary, look)),
+        Section("relation", "Relation of the sites", relation_maps(runs, key)),
+        Section("local-training", "Losses and norms", training_curves(runs, look, key)),
+        Section("traffic", "Bytes", bytes_sent(summary, look, key)),
     ]
 
 
-def _facts(report: Report) -> dict[str, str]:
-    summary = report.summary
-    seeds = sorted({history.seed for history in report.histories})
-    sites = {site for history in report.histories for record in history.rounds for site in record.sites}
+def _facts(shown: OnPartition) -> dict[str, str]:
+    histories = shown.part.histories
+    seeds = sorted({history.seed for history in histories})
+    sites = {site for history in histories for record in history.rounds for site in record.sites}
     return {
-        **report.facts,
+        **shown.facts,
         "sites": str(len(sites)),
-        "methods": str(len(summary.methods)),
+        "methods": str(len(shown.part.summary.methods)),
         "seeds": ", ".join(map(str, seeds)) or "none",
     }
 
 
-def _address(svg: str) -> str:
-    return "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()
+def _picture(svg: str) -> Picture:
+    """The picture a little larger than it is, for its small print, and never as wide as the page makes a plot."""
+    width = _WIDTH.search(svg)
+    address = "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()
+    return Picture(address, None if width is None else round(float(width.group(1)) * _PIXELS * _LARGER))

@@ -17,12 +17,15 @@ _LETTERS = 14  # of a name in one line
 _NUMBERED = 6  # sites with their shares written in the cells
 
 
-def relation_maps(runs: Mapping[str, Sequence[History]]) -> list[Plot]:
-    """The relation in the first run of each method that has one: first round, some between, last."""
+def relation_maps(runs: Mapping[str, Sequence[History]], key: str = "") -> list[Plot]:
+    """The relation in the first run of each method that has one: first round, some between, last.
+
+    `key` begins those of the plots.
+    """
     found = {label: chosen for label, histories in runs.items() if (chosen := _first_run(histories)) is not None}
     return [
         plot(
-            f"relation-of-{place}",
+            f"{key}relation-of-{place}",
             partial(_maps, records),
             title=label,
             alternative=f"Heat maps of the relation matrix of {label} in rounds "

@@ -19,6 +19,7 @@ from secureproto.simulation.report.drawing import (
     Look,
     Plot,
     figure,
+    method_name,
     plot,
     shortened,
     wrapped,
@@ -31,11 +32,16 @@ _APART = 130  # rows in which site × method are drawn without overlap
 _NAMED_IN_PANELS = 12  # sites by name in every panel of gains
 _BARRED = 200  # sites up to which intervals are drawn
 _PANELS = 3  # in a row
+MAJORITY = "majority"
 
 
-def accuracy_by_site(summary: Summary, look: Mapping[str, Look]) -> list[Plot]:
-    """Accuracy after local training of every site by every method."""
-    found = {method.label: method.points[TUNED] for method in summary.methods if TUNED in method.points}
+def accuracy_by_site(summary: Summary, look: Mapping[str, Look], key: str = "") -> list[Plot]:
+    """Accuracy after local training of every site by every method. `key` begins the plot's.
+
+    Guessing the majority class is left out where there is anything else: it would set the scale of all.
+    """
+    everything = {method.label: method.points[TUNED] for method in summary.methods if TUNED in method.points}
+    found = {label: at for label, at in everything.items() if method_name(label) != MAJORITY} or everything
     sites = sorted({site for at in found.values() for site in at.sites})
     if not sites:
         return []
@@ -47,9 +53,11 @@ def accuracy_by_site(summary: Summary, look: Mapping[str, Look]) -> list[Plot]:
         else "A mark is the mean over seeds, a bar (where there is room) one standard deviation over seeds to each "
         "side; in brackets the site's test records. One record more or less moves a mark by 1/records."
     )
+    if len(found) < len(everything):
+        reading += " Guessing the majority class is left out; it stands in the table below."
     return [
         plot(
-            "sites",
+            f"{key}sites",
             lambda: _distributions(found, look) if many else _dots(found, sites, look),
             title="Accuracy of each site after local training",
             alternative=f"Accuracy on test records of {len(sites)} sites by {len(found)} methods.",
@@ -61,7 +69,7 @@ def accuracy_by_site(summary: Summary, look: Mapping[str, Look]) -> list[Plot]:
 def _dots(found: Mapping[str, AtPoint], sites: Sequence[str], look: Mapping[str, Look]) -> Figure:
     methods = len(found)
     apart = len(sites) * methods <= _APART
-    row = max(0.30, 0.13 * methods + 0.12) if apart else 0.40
+    row = max(0.30, 0.125 * methods + 0.12) if apart else 0.40
     drawn = figure(row * len(sites) + 0.6 + 0.19 * _legend_rows(found))
     axes = drawn.subplots()
     offsets = (np.arange(methods) - (methods - 1) / 2) * (0.82 if apart else 0.6) / methods
@@ -86,7 +94,7 @@ def _dots(found: Mapping[str, AtPoint], sites: Sequence[str], look: Mapping[str,
     axes.set_ylim(len(sites) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("accuracy")
-    drawn.legend(loc="outside lower left", ncols=_legend_columns(found), handlelength=1.5)
+    drawn.legend(loc="outside upper left", ncols=_legend_columns(found), handlelength=1.5)
     return drawn
 
 
@@ -126,40 +134,60 @@ def _distributions(found: Mapping[str, AtPoint], look: Mapping[str, Look]) -> Fi
     return drawn
 
 
-def gains(summary: Summary) -> list[Plot]:
-    """What each site gains by each method over the reference, after local training."""
-    found = [c for c in summary.to_reference if (c.point, c.measure) == (TUNED, "accuracy")]
+def gains(summary: Summary, key: str = "") -> list[Plot]:
+    """What each site gains by each method over the reference, after local training. `key` begins the plot's.
+
+    Guessing the majority class is left out where there is anything else: its losses would set the scale of all.
+    """
+    everything = [c for c in summary.to_reference if (c.point, c.measure) == (TUNED, "accuracy")]
+    found = [c for c in everything if method_name(c.method) != MAJORITY] or everything
     if not found or summary.reference is None:
         return []
+    missing = "" if len(found) == len(everything) else " Guessing the majority class is left out."
     seeds = max(len(comparison.seeds) for comparison in found)
     bars = (
         f"the bar is the 95 % interval over seeds (one that meets the edge goes on; none for over {_BARRED} sites), "
-        "and a filled mark's interval is wholly on its side of zero."
+        "and a filled mark's interval is wholly on its side of zero: significantly better or worse. An open mark's "
+        "holds zero: the site cannot be told apart from what it has without the method."
         if seeds > 1
         else "there is one seed, so there are no intervals and no mark is filled: a second run may look different."
     )
     return [
         plot(
-            "gains",
+            f"{key}gains",
             lambda: _gains(found),
             title=f"Gain over {summary.reference} at each site, after local training",
             alternative="Difference in accuracy by site, sorted, a panel for each method. "
             + " ".join(f"{c.method}: {tally(c)}." for c in found),
             reading="Right of zero (blue, pointing up) a site gains, left of it (orange, pointing down) it loses; "
-            + bars,
+            + bars
+            + missing,
         )
     ]
 
 
 def tally(comparison: Comparison) -> str:
-    """3 of 4 sites gain, 1 loses."""
-    means = [interval.mean for interval in comparison.sites.values()]
-    gain, lose = sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
-    same = len(means) - gain - lose
-    parts = [f"{gain} of {len(means)} sites gain"]
-    parts += [f"{lose} lose" if lose != 1 else "1 loses"] if lose else []
-    parts += [f"{same} stay as they are" if same != 1 else "1 stays as it is"] if same else []
-    return ", ".join(parts)
+    """2 of 8 sites significantly better, 1 significantly worse, 5 not to be told apart (by the mean …)."""
+    counts, sites = comparison.counts, len(comparison.sites)
+    means = f"{_of_sites(counts.gain, sites)} gain, {counts.lose} lose"
+    if counts.no_interval == sites:
+        return f"{means} (one seed: there is no interval, so none of it can be told from chance)"
+    parts = [f"{_of_sites(counts.better, sites)} significantly better, {counts.worse} significantly worse"]
+    parts.append(f"{counts.unclear} not to be told apart")
+    parts += [f"{counts.no_interval} with one seed only, so without interval"] if counts.no_interval else []
+    return f"{', '.join(parts)} (by the mean alone {counts.gain} gain, {counts.lose} lose)"
+
+
+def short_tally(comparison: Comparison) -> str:
+    """The same for a narrow panel."""
+    counts, sites = comparison.counts, len(comparison.sites)
+    if counts.no_interval == sites:
+        return f"{counts.gain} gain, {counts.lose} lose; no interval"
+    return f"{counts.better} better, {counts.worse} worse, {sites - counts.better - counts.worse} open"
+
+
+def _of_sites(count: int, sites: int) -> str:
+    return f"{count} of {sites} {'site' if sites == 1 else 'sites'}"
 
 
 def _gains(found: Sequence[Comparison]) -> Figure:
@@ -167,7 +195,7 @@ def _gains(found: Sequence[Comparison]) -> Figure:
     columns = min(_PANELS, len(found))
     named = most <= _NAMED_IN_PANELS or (len(found) <= 2 and most <= NAMED)
     rows = ceil(len(found) / columns)
-    height = (0.2 * most + 0.75) if named else 3.0
+    height = (0.2 * most + 0.8) if named else 3.0
     drawn = figure(rows * height + 0.2)
     grid = drawn.subplots(rows, columns, sharex=True, squeeze=False)
     panels = [axes for row in grid for axes in row]
@@ -221,4 +249,14 @@ def _panel(axes: Axes, comparison: Comparison, *, named: bool) -> None:
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_yticks(range(len(order)) if named else [], [shortened(site, 18) for site in order] if named else [])
     axes.grid(visible=False, axis="y")
-    axes.set_title(f"{wrapped(comparison.method, 34)}\n{tally(comparison)}", fontsize=8.5)
+    axes.set_title(wrapped(comparison.method, 26), fontsize=8.5, pad=15)
+    axes.annotate(
+        short_tally(comparison),
+        (0, 1),
+        (0, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=8,
+        color=GREY,
+        va="bottom",
+    )

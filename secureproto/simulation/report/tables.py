@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from secureproto.simulation.history import RECEIVED, TUNED
 from secureproto.simulation.report.costs import readable
-from secureproto.simulation.report.words import POINT_NAMES, signed, standing
+from secureproto.simulation.report.words import POINT_NAMES, measure_name, signed, standing
 from secureproto.simulation.results import AtPoint, Estimate, MethodSummary, OverSites, Summary
 from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.results.summarise import best_methods
+from secureproto.simulation.results.terminal import partial_text
 from secureproto.simulation.statistics import Interval, Measure
 
 DASH = "–"
@@ -43,7 +44,7 @@ def by_measure(summary: Summary, measure: Measure) -> Table:
     best = best_methods(summary.methods) if len(summary.methods) > 1 else {}
     difference = () if summary.reference is None else (f"vs {summary.reference}",)
     columns = ("mean", "worst", "spread", *difference)
-    name = "AUC" if measure == "auc" else measure.replace("_", " ")
+    name = measure_name(measure)
     return Table(
         caption=f"{name[0].upper()}{name[1:]} on test records",
         groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
@@ -139,13 +140,19 @@ def _of_point(
 ) -> Iterator[Cell]:
     at: AtPoint | None = method.points.get(point)
     over: OverSites | None = None if at is None else at.measures.get(measure)
-    mean = _mean(None if over is None else over.mean)
-    yield Cell(mean.text, mean.small, best == method.label)
+    yield score(over, best=best == method.label)
     yield Cell(DASH if over is None else f"{over.worst.mean:.3f}")
     yield Cell(DASH if over is None else f"{over.spread.mean:.3f}")
     if summary.reference is not None:
         gain = [c for c in summary.to_reference if (c.method, c.point, c.measure) == (method.label, point, measure)]
         yield from _interval(gain[0].overall) if gain else (Cell(DASH),)
+
+
+def score(over: OverSites | None, *, best: bool) -> Cell:
+    """A mean over sites, with how far seeds lie apart and over how many sites it is, where not over all."""
+    mean = _mean(None if over is None else over.mean)
+    few = "" if over is None else partial_text(over).strip()
+    return Cell(mean.text, " ".join(part for part in (mean.small, few) if part), best)
 
 
 def _mean(estimate: Estimate | None) -> Cell:

@@ -28,7 +28,7 @@ def findings(summary: Summary) -> list[str]:
         found.append(_difference(comparison))
     others = {
         other: [
-            f"{_measure(key[1])} {POINT_NAMES[key[0]]}" for key in best if best[key] == other and key[0] != CHOSEN
+            f"{measure_name(key[1])} {POINT_NAMES[key[0]]}" for key in best if best[key] == other and key[0] != CHOSEN
         ]
         for other in best.values()
         if other != leader.label
@@ -80,7 +80,7 @@ def failures(summary: Summary) -> list[str]:
 
 
 def undefined_sites(summary: Summary) -> str | None:
-    """Where the AUC is not defined; None where it is everywhere."""
+    """Where the AUC is not defined, and over how many sites its means are; None where it is everywhere."""
     sites = sorted(
         {
             site
@@ -93,8 +93,9 @@ def undefined_sites(summary: Summary) -> str | None:
         return None
     of = len({site for method in summary.methods for at in method.points.values() for site in at.sites})
     return (
-        f"AUC is not defined at {len(sites)} of {of} sites in at least one run ({_few(sites)}): a class does not "
-        "occur among their test records. They are left out of its means there."
+        f"AUC is not defined at {len(sites)} of {of} sites in at least one run ({_few(sites)}): under two classes "
+        f"occur among their test records. They are left out there: its means are over {of - len(sites)} of {of} "
+        "sites, and say nothing of the others."
     )
 
 
@@ -144,7 +145,8 @@ def _against_reference(summary: Summary, label: str) -> Comparison | None:
     )
 
 
-def _measure(measure: str) -> str:
+def measure_name(measure: str) -> str:
+    """As it is written in a sentence."""
     return "AUC" if measure == "auc" else measure.replace("_", " ")
 
 

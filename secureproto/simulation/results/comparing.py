@@ -17,6 +17,22 @@ Runs = Mapping[str, Points]  # by method
 
 
 @dataclass(frozen=True)
+class Counts:
+    """Sites of a comparison. `gain`, `lose`: by the sign of the mean difference, by however little.
+
+    `better`, `worse`: whose whole interval lies on that side of zero; `unclear`: whose interval holds zero;
+    `no_interval`: with one seed in common. These four make up all sites.
+    """
+
+    gain: int
+    lose: int
+    better: int
+    worse: int
+    unclear: int
+    no_interval: int
+
+
+@dataclass(frozen=True)
 class Comparison:
     """`method` minus `other` at `point` by `measure`. `overall`: of the mean over sites. `sites`: at each site.
 
@@ -30,6 +46,7 @@ class Comparison:
     seeds: tuple[int, ...]
     overall: Interval
     sites: Mapping[str, Interval]
+    counts: Counts
     undefined: tuple[str, ...]
 
 
@@ -62,7 +79,20 @@ def compare(
     sites = {site: [found[site] for found in by_seed.values() if site in found] for site in names}
     intervals = {site: paired(found, redrawn=redrawn) for site, found in sites.items() if found}
     undefined = tuple(site for site in names if site not in intervals)
-    return Comparison(method, other, point, measure, tuple(by_seed), overall, intervals, undefined)
+    counts = _counts(tuple(intervals.values()))
+    return Comparison(method, other, point, measure, tuple(by_seed), overall, intervals, counts, undefined)
+
+
+def _counts(intervals: Sequence[Interval]) -> Counts:
+    known = [interval.sign for interval in intervals if interval.low is not None]
+    return Counts(
+        gain=sum(interval.mean > 0 for interval in intervals),
+        lose=sum(interval.mean < 0 for interval in intervals),
+        better=known.count(1),
+        worse=known.count(-1),
+        unclear=known.count(0),
+        no_interval=len(intervals) - len(known),
+    )
 
 
 def _differences(

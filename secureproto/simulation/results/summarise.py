@@ -40,15 +40,13 @@ def summarise(
     reference: str | None = "local",
     target: float | None = None,
     redrawn: float | None = None,
-    paired: bool = True,
 ) -> Summary:
-    """The summary of histories, methods in the order in which they come.
+    """The summary of histories of one partition, methods in the order in which they come.
 
     Args:
         reference: a label, or a method's name: then the first label of that method.
         target: an accuracy from 0 to 1.
         redrawn: n_test/n_train where each seed splits the records anew, else None.
-        paired: whether all histories are of one partition; if not, nothing is compared, `reference` or not.
 
     Raises:
         Misconfigured: as `check_rule`.
@@ -63,7 +61,7 @@ def summarise(
     ended = {label: [history for history in runs if history.complete] for label, runs in by_label.items()}
     found = {label: _reported(runs, rule) for label, runs in ended.items()}
     methods = tuple(_method(by_label[label], ended[label], found[label], target) for label in labels)
-    base = _pick(labels, reference) if paired else None
+    base = _pick(labels, reference)
     return Summary(
         rule=rule,
         reference=base,
@@ -72,7 +70,7 @@ def summarise(
         methods=methods,
         failures=tuple(_failure(history) for history in histories if not history.complete),
         to_reference=() if base is None else to_reference(found, base, POINTS, redrawn),
-        of_best=of_best(found, best_methods(methods), redrawn) if paired else (),
+        of_best=of_best(found, best_methods(methods), redrawn),
     )
 
 
@@ -146,7 +144,8 @@ def _over_sites(runs: Sequence[Scored], measure: Measure) -> OverSites | None:
         return None
     missing = {site for run in runs for site, at in run.items() if value(at, measure) is None}
     mean, worst, spread = (_over_seeds([number(values) for values in known]) for number in (fmean, min, pstdev))
-    return OverSites(mean, worst, spread, tuple(sorted(missing)))
+    of = len({site for run in runs for site in run})
+    return OverSites(mean, worst, spread, tuple(sorted(missing)), of - len(missing), of)
 
 
 def _of_site(runs: Sequence[Scored], site: str) -> dict[Measure, Estimate]:

@@ -26,13 +26,16 @@ class OverSites:
     """A measure over sites, each number as its estimate over seeds.
 
     `spread`: standard deviation over the sites that there are (divided by their number). `undefined`: the sites
-    where the measure was not defined in at least one seed; they are left out there.
+    where the measure was not defined in at least one seed; they are left out there. `defined`: how many of the `of`
+    sites have it in every seed.
     """
 
     mean: Estimate
     worst: Estimate
     spread: Estimate
     undefined: tuple[str, ...]
+    defined: int
+    of: int
 
 
 @dataclass(frozen=True)

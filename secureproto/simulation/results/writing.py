@@ -1,4 +1,4 @@
-"""Files and rows of results: every score as CSV, the summary as JSON, and rows for the terminal.
+"""Files of results: every score as CSV, what was made of them as CSV and as JSON.
 
 Invariants: a file is replaced as a whole or not at all; equal results give equal bytes; numbers in files are exact
 (they read back as the same float), what is not defined is empty in CSV and null in JSON.
@@ -16,9 +16,11 @@ from typing import IO
 
 from secureproto.errors import Unavailable
 from secureproto.simulation.history import TEST, VALIDATION, History
+from secureproto.simulation.results.parts import Part
 from secureproto.simulation.results.reported import POINTS, scored
-from secureproto.simulation.results.summary import AtPoint, MethodSummary, Summary
-from secureproto.simulation.statistics import MEASURES, Interval, Measure
+from secureproto.simulation.results.rows import rows
+from secureproto.simulation.results.summary import Summary
+from secureproto.simulation.statistics import MEASURES
 
 ROUNDS_FILE = "rounds.csv"
 SCORES = ("method", "seed", "round", "site", "point", "part", *MEASURES, "n")
@@ -42,59 +44,21 @@ def write_csv(path: Path, histories: Iterable[History]) -> None:
             round_writer.writerows(_trainings(history))
 
 
+def write_summary(path: Path, parts: Sequence[Part]) -> None:
+    """Write `rows` of the parts as CSV. Raises as `write_csv`."""
+    found = rows(parts)
+    with _replacing(path) as file:
+        writer = csv.DictWriter(file, list(found[0]) if found else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
+
+
 def write_json(path: Path, summary: Summary, extra: Mapping[str, object] | None = None) -> None:
     """Write the summary, and `extra` beside it, as one JSON object with sorted keys. Raises as `write_csv`."""
     content = {**(extra or {}), **asdict(summary)}
     with _replacing(path) as file:
         json.dump(content, file, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False, default=str)
         file.write("\n")
-
-
-def rows(summary: Summary, measures: Sequence[Measure] = MEASURES) -> list[dict[str, object]]:
-    """One row a method, point and measure, as `secureproto.cli.output.emit` takes them; floats, texts and None.
-
-    A method without a run that ended has one row that says so.
-    """
-    found: list[dict[str, object]] = []
-    for method in summary.methods:
-        points = [(point, method.points[point]) for point in POINTS if point in method.points]
-        found += [_row(summary, method, point, at, measure) for point, at in points for measure in measures]
-        if not points:
-            found.append(_row(summary, method, "no run ended", None, None))
-    return found
-
-
-def _row(
-    summary: Summary, method: MethodSummary, point: str, at: AtPoint | None, measure: Measure | None
-) -> dict[str, object]:
-    over = None if at is None or measure is None else at.measures.get(measure)
-    gain = next(
-        (c for c in summary.to_reference if (c.method, c.point, c.measure) == (method.label, point, measure)), None
-    )
-    row: dict[str, object] = {
-        "method": method.label,
-        "point": point,
-        "measure": None if measure is None else measure.replace("_", " "),
-        "mean": None if over is None else over.mean.mean,
-        "± seeds": None if over is None else over.mean.deviation,
-        "worst site": None if over is None else over.worst.mean,
-        "spread": None if over is None else over.spread.mean,
-        "pooled": at.pooled.mean if at is not None and measure == "accuracy" else None,
-    }
-    if summary.reference is not None:
-        row[f"vs {summary.reference}"] = None if gain is None else interval_text(gain.overall)
-    if summary.target is not None and method.target is not None:
-        row[f"rounds to {summary.target:g}"] = method.target.rounds
-    row["seeds"] = str(len(method.seeds))
-    return row
-
-
-def interval_text(interval: Interval, digits: int = 3) -> str:
-    """+0.021 [+0.003, +0.039], or the mean alone where there is no interval."""
-    mean = f"{interval.mean:+.{digits}f}"
-    if interval.low is None or interval.high is None:
-        return mean
-    return f"{mean} [{interval.low:+.{digits}f}, {interval.high:+.{digits}f}]"
 
 
 def _scores(history: History) -> Iterator[tuple[object, ...]]:

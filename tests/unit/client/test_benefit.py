@@ -24,9 +24,10 @@ from secureproto.simulation.baselines.fedproto import nearest_prototype
 from secureproto.simulation.baselines.local import Local
 from secureproto.simulation.outcomes import outcomes
 from secureproto.simulation.population import GivenSites, SiteData
+from secureproto.simulation.statistics import Interval
 from secureproto.study.file import digest
 from secureproto_client import benefit_sources
-from secureproto_client.benefit import Benefit, Line, Question, answer
+from secureproto_client.benefit import Benefit, Line, Question, _too_wide, answer
 from secureproto_client.pointer import Pointer
 from secureproto_client.stopping import only_client
 from support.learning import blobs, tabular_study
@@ -159,6 +160,51 @@ def test_what_limits_the_answer_is_said() -> None:
     assert answer(question(data, blobs(60, seed=3))).notes == ()
 
 
+def interval(low: float | None, high: float | None) -> Interval:
+    return Interval(0.0, low, high, 0.95, 100)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (interval(-0.19, 0.25), True),
+        (interval(-0.02, 0.03), False),  # narrow: as good as alone
+        (interval(0.1, 0.4), False),  # wide, and on one side of zero
+        (interval(None, None), False),
+        (None, False),
+    ],
+)
+def test_an_interval_that_is_too_wide_to_tell_is_said_to_be(found: Interval | None, told: bool) -> None:
+    said = list(_too_wide({"auc": found}, 16))
+    expected = "AUC: on 16 rows the difference may be anything from -0.19 to +0.25 (95 % interval, 0.44 wide): "
+    assert said == ([expected + "too wide to tell"] if told else [])
+
+
+def test_sixteen_rows_are_too_few_to_tell() -> None:
+    study = tabular_study(rounds={"total": 1}, training={"local_epochs": 1, "learning_rate": 1e-4})
+    shared, head = published(study)
+    shared, head = dict(shared), {name: -array for name, array in head.items()}
+    found = answer(question(blobs(30), blobs(16, seed=9), study=study, shared=shared, head=head))
+    assert found.verdict.startswith("Whether joining is better cannot be told from 16 held-out rows")
+    assert any(note.startswith("accuracy: on 16 rows") and "too wide to tell" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("training", "each"),
+    [({"local_epochs": 1}, "1 epoch"), ({"local_epochs": None, "local_steps": 3}, "3 steps")],
+)
+def test_how_own_data_only_was_trained_is_said(training: dict[str, Any], each: str) -> None:
+    study = tabular_study(rounds={"total": 4}, training=training, model={"seed": 7})
+    own = answer(question(blobs(30), blobs(60), study=study)).own
+    rate, size = study.training.learning_rate, study.training.batch_size
+    assert (own.rounds, own.local_epochs, own.local_steps, own.seed) == (
+        4, study.training.local_epochs, study.training.local_steps, 7,
+    )  # fmt: skip
+    assert own.told() == (
+        f"own data only: 4 local trainings of {each}, learning rate {rate:g}, batches of {size}, seed 7"
+    )
+
+
 def test_nothing_held_out() -> None:
     with pytest.raises(Misconfigured, match="test: no row is held out"):
         answer(question(blobs(9), blobs(0)))
@@ -205,10 +251,14 @@ def test_an_enrolled_site_asks_of_its_newest_version_without_a_network(
     assert names == ["own data only", "as received", "after local training", "in use: 1"]
     assert shown["models"][1]["scores"] == shown["models"][3]["scores"]
     assert shown["training_rows"] + shown["held_out_rows"] == 10
+    own = shown["own_data_only"]
+    assert (own["rounds"], own["seed"]) == (50, 0)
     assert before.keys() == {path for path in rig.root.rglob("*") if path.is_file()}
     assert run(["simulate", "benefit", "--site-dir", str(rig.root), "--study", STUDY]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
     assert out.startswith("model ")
+    assert "own data only: 50 local trainings of " in err
+    assert f"scored on the same {shown['held_out_rows']} held-out rows" in err
     assert shown["verdict"] in out
 
 
@@ -357,6 +407,26 @@ def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture
     for arguments in ([study], [study, "--model", "m"], ["--model", "m"], ["--id-column", "id"]):
         assert run(["simulate", "benefit", *arguments]) == 2
         assert "STUDY.toml" in capsys.readouterr().err
+
+
+def test_without_arguments_it_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SECUREPROTO_SITE", raising=False)
+    assert run(["simulate", "benefit"]) == 2
+    line, hint = capsys.readouterr().err.splitlines()
+    for needed in ("--site-dir DIR", "STUDY.toml", "--model", "--data"):
+        assert needed in line
+    assert "simulate benefit --help" in hint
+
+
+def test_in_a_site_s_directory_it_needs_no_arguments(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(rig.root)
+    assert run(["simulate", "benefit"]) == 7  # no study yet: it is taken for a site
+    assert "no study is known here yet" in capsys.readouterr().err
 
 
 def test_an_export_names_its_version() -> None:

@@ -43,11 +43,12 @@ def test_macro_auc_is_the_mean_over_the_classes() -> None:
     assert score(y, p).auc == pytest.approx(np.mean([one_vs_rest(j) for j in range(3)]), rel=1e-12)
 
 
-def test_a_missing_class_has_no_auc_and_is_named() -> None:
-    found = score(labels(0, 0, 2), np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))
-    assert found.auc is None
+def test_a_missing_class_is_left_out_of_the_macro_auc_and_named() -> None:
+    found = score(labels(0, 0, 2), np.array([[0.8, 0.1, 0.1], [0.1, 0.85, 0.05], [0.3, 0.1, 0.6]]))
+    assert found.auc == pytest.approx((1 / 2 + 1) / 2)  # class 0 stands higher in one of two pairs, class 2 in both
     assert found.missing_classes == (1,)
     assert found.balanced_accuracy == pytest.approx((0.5 + 1) / 2)
+    assert score(labels(2, 2), np.full((2, 3), 1 / 3)).auc is None  # nothing to stand higher than
     one = score(labels(1, 1), binary(0.9, 0.1))
     assert (one.auc, one.accuracy, one.missing_classes) == (None, 0.5, (0,))
 

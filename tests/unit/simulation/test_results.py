@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secureproto.errors import Misconfigured, Unavailable
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History, Measured
-from secureproto.simulation.results import rows, summarise, write_csv, write_json
+from secureproto.simulation.results import Counts, summarise, write_csv, write_json
 from secureproto.simulation.results.summary import Estimate, Summary, Target
 from secureproto.simulation.statistics import paired
 from support.histories import HOSPITALS, drawn, history, measured, record
@@ -81,6 +81,7 @@ def test_an_undefined_auc_is_left_out_and_named() -> None:
     assert over.mean.mean == pytest.approx(0.7)
     assert over.worst.mean == 0.6
     assert over.undefined == ("b",)
+    assert (over.defined, over.of) == (2, 3)
     assert "auc" not in method.points[TUNED].sites["b"]
     nowhere = history("local", 0, record(0, {TUNED: {"a": measured(0.5, auc=None)}}))
     assert "auc" not in summarise([nowhere]).methods[0].points[TUNED].measures
@@ -213,6 +214,20 @@ def test_comparisons_take_matching_seeds_and_sites() -> None:
     assert found.sites["a"].mean == pytest.approx((0.3 + 0.1) / 2)
     assert set(found.sites) == {"a", "b"}
     assert found.undefined == ("c",)
+    assert found.counts == Counts(gain=1, lose=1, better=0, worse=0, unclear=2, no_interval=0)
+
+
+def test_sites_are_counted_by_what_their_interval_allows() -> None:
+    local = {"up": 0.5, "down": 0.5, "open": 0.5, "same": 0.5}
+    changes = [{"up": 0.7, "down": 0.3, "open": 0.9}, {"up": 0.71, "down": 0.31, "open": 0.4}]
+    runs = [run("local", seed, local) for seed in (0, 1)]
+    runs += [run("fedavg", seed, {**local, **change}) for seed, change in enumerate(changes)]
+
+    def counts(histories: list[History]) -> Counts:
+        return next(c.counts for c in summarise(histories).to_reference if c.point == TUNED)
+
+    assert counts(runs) == Counts(gain=2, lose=1, better=1, worse=1, unclear=2, no_interval=0)
+    assert counts([runs[0], runs[2]]) == Counts(gain=2, lose=1, better=0, worse=0, unclear=0, no_interval=4)
 
 
 def test_redrawn_splits_widen_the_comparisons() -> None:
@@ -329,22 +344,3 @@ def test_a_file_is_replaced_as_a_whole_or_stays(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["results.csv"]
     with pytest.raises(Unavailable, match="cannot write"):
         write_csv(tmp_path / "none" / "results.csv", [])
-
-
-def test_rows_for_the_terminal() -> None:
-    runs = [run("local", seed, {"a": 0.5, "b": 0.7}) for seed in (0, 1)]
-    runs += [run("fedavg", seed, {"a": 0.6, "b": 0.9}) for seed in (0, 1)] + [history("ditto", 0, failure="diverged")]
-    found = rows(summarise(runs, target=0.6), ("accuracy", "auc"))
-    assert [(row["method"], row["point"], row["measure"]) for row in found[4:7]] == [
-        ("fedavg", "received", "accuracy"),
-        ("fedavg", "received", "auc"),
-        ("fedavg", "tuned", "accuracy"),
-    ]
-    assert found[6]["mean"] == pytest.approx(0.75)
-    assert found[6]["worst site"] == pytest.approx(0.6)
-    assert found[6]["vs local"] == "+0.150 [+0.150, +0.150]"
-    assert found[6]["rounds to 0.6"] == 0.0
-    assert found[2]["vs local"] is None
-    assert found[5]["pooled"] is None
-    assert (found[-1]["method"], found[-1]["point"], found[-1]["mean"]) == ("ditto", "no run ended", None)
-    assert len({tuple(row) for row in found}) == 1  # one set of columns

@@ -22,7 +22,7 @@ from secureproto.simulation.history import CHOSEN, RECEIVED, TEST, TUNED, VALIDA
 from secureproto.simulation.method import Method, Predictor, Visit
 from secureproto.simulation.outcomes import Outcome, outcomes
 from secureproto.simulation.population import GivenSites, Pool, Population, SiteData, SiteRows
-from secureproto.simulation.run import Run, RunOptions, claim, history, participants, read_history
+from secureproto.simulation.run import Claim, Run, RunOptions, claim, history, participants, read_history
 from secureproto.simulation.store import RunStore
 from secureproto.study.schema import StudyFile
 from support.learning import blobs, tabular_study
@@ -322,7 +322,7 @@ def test_a_run_is_one_methods_and_seeds_and_versions(tmp_path: Path, monkeypatch
     def claimed(method: str, seed: int) -> None:
         store = RunStore(path)
         try:
-            claim(store, path, method=method, seed=seed)
+            claim(store, path, Claim(method, seed))
             Run(FedAvg(tabular_study()), GivenSites(federation(9, 9)), InProcess(), store).go()
         finally:
             store.close()
@@ -333,8 +333,8 @@ def test_a_run_is_one_methods_and_seeds_and_versions(tmp_path: Path, monkeypatch
         with pytest.raises(IntegrityBroken, match="another method or seed"):
             claimed(method, seed)
         with pytest.raises(IntegrityBroken, match="another method or seed"):
-            read_history(path, method=method, title="", seed=seed)
-    assert read_history(path, method="fedavg", title="", seed=0).complete
+            read_history(path, Claim(method, seed), title="")
+    assert read_history(path, Claim("fedavg", 0), title="").complete
     monkeypatch.setattr("secureproto.simulation.run.__version__", "99")
     with pytest.raises(Conflict, match="another version"):
         claimed("fedavg", 0)

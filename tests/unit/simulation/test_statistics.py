@@ -117,7 +117,8 @@ def records(n: int, classes: int, seed: int) -> tuple[NDArray[np.int64], F64, F6
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(("n", "classes"), [(25, 2), (25, 3), (6, 2)])  # of 6 records, draws miss a class
+# of few records draws miss a class: of two it leaves no AUC, of three a mean over those that were drawn
+@pytest.mark.parametrize(("n", "classes"), [(25, 2), (25, 3), (6, 2), (8, 3)])
 def test_the_bootstrap_against_scoring_each_draw(
     measure: Measure, n: int, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,8 +183,11 @@ def test_a_score_that_is_not_defined_has_no_interval() -> None:
     assert bootstrap_score(y, probabilities, "auc", generator=np.random.default_rng(0)) is None
     assert bootstrap_score(y, probabilities, "accuracy", generator=np.random.default_rng(0)) is not None
     assert bootstrap_score(y[:0], probabilities[:0], "accuracy", generator=np.random.default_rng(0)) is None
-    three = np.array([0, 1, 1, 0, 1])
-    assert bootstrap_score(three, np.full((5, 3), 1 / 3), "auc", generator=np.random.default_rng(0)) is None
+    three = np.full((5, 3), 1 / 3)
+    assert bootstrap_score(y, three, "auc", generator=np.random.default_rng(0)) is None
+    some = bootstrap_score(np.array([0, 1, 1, 0, 1]), three, "auc", generator=np.random.default_rng(0))
+    assert some is not None  # over the two classes that occur
+    assert some.mean == 0.5
 
 
 def test_lengths_that_differ_are_refused() -> None:

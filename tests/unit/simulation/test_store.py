@@ -1,7 +1,10 @@
 """The store of a run: what is put is got to the last bit, a transaction is all or nothing, a file has one user."""
 
+import os
+import shutil
+import socket
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from secureproto.errors import Conflict, IntegrityBroken, Unavailable
 from secureproto.learning.arrays import Arrays
 from secureproto.simulation.history import Measured, RoundRecord, SiteRound
-from secureproto.simulation.store import RunStore
+from secureproto.simulation.store import FORMAT, RunStore
 
 MEASURED = Measured(accuracy=0.1 + 0.2, balanced_accuracy=1 / 3, auc=None, n=7)
 RECORD = RoundRecord(
@@ -43,6 +46,12 @@ def store(path: Path) -> Iterator[RunStore]:
 
 def arrays(value: float = 1.0, n: int = 3) -> Arrays:
     return {"w": np.full(n, value, np.float32)}
+
+
+def listening(path: Path) -> None:
+    """A socket at a path."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
 
 
 def again(store: RunStore, path: Path) -> RunStore:
@@ -150,7 +159,7 @@ def test_a_run_that_was_killed_before_it_began_has_no_rounds(path: Path) -> None
 
 
 def test_another_version_is_refused_and_the_lock_given_back(store: RunStore, path: Path) -> None:
-    store.note("format", "2")
+    store.note("format", "9")
     store.close()
     for _ in range(2):
         with pytest.raises(Conflict, match="written by another version"):
@@ -179,9 +188,10 @@ def test_a_database_of_something_else_is_refused(path: Path) -> None:
 
 
 def test_a_place_that_is_no_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="unable to open"):
-        RunStore(tmp_path)
-    with pytest.raises(Unavailable, match="unable to open"):
+    for reading in (False, True):
+        with pytest.raises(IntegrityBroken, match="is no file"):
+            RunStore(tmp_path, reading=reading)
+    with pytest.raises(Unavailable, match=r"none.sqlite: cannot be read: No such file"):
         RunStore(tmp_path / "none.sqlite", reading=True)
 
 
@@ -240,19 +250,168 @@ def test_a_round_that_is_gone_is_told(store: RunStore, path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("delete from rounds where number = 1")
     database.close()
-    with pytest.raises(IntegrityBroken, match="a round is missing"):
-        RunStore(path, reading=True).rounds()
+    with pytest.raises(IntegrityBroken, match="a round is missing, or one too many"):
+        RunStore(path, reading=True)
 
 
-@pytest.mark.parametrize("what", ["round 0", "shared"])
-def test_what_has_no_digest_is_not_taken(store: RunStore, path: Path, what: str) -> None:
+BY_HAND = (
+    "delete from facts where key glob '*round 0'",
+    "delete from facts where key glob '*shared'",
+    "delete from facts where key = 'complete'",
+    "delete from facts where key = 'seal'",
+    "update facts set value = 'ditto' where key = 'method'",
+    "update facts set value = '7' where key = 'seed'",
+    "update facts set value = 'never' where key = 'complete'",
+    "insert into facts values ('failure', 'diverged')",
+    "delete from rounds where number = 1",
+    "delete from rounds where number = 2",
+    "insert into rounds select 3, record from rounds where number = 2",
+    "update rounds set number = 5 where number = 2",
+)
+
+
+@pytest.mark.parametrize("reading", [False, True])
+@pytest.mark.parametrize("statement", BY_HAND)
+def test_what_other_hands_changed_is_told(path: Path, statement: str, reading: bool) -> None:
+    store = RunStore(path)
+    with store.transaction():
+        for key, value in (("format", str(FORMAT)), ("method", "fedavg"), ("seed", "0"), ("complete", "yes")):
+            store.note(key, value)
+        store.put("shared", arrays())
+        for number in range(3):
+            store.add_round(RECORD.model_copy(update={"number": number}))
+    store.close()
+    RunStore(path, reading=True).close()
+    with sqlite3.connect(path) as database:
+        database.execute(statement)
+    database.close()
+    with pytest.raises(IntegrityBroken) as caught:
+        RunStore(path, reading=reading).rounds()
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_run_of_before_the_seal_is_read(path: Path) -> None:
+    store = RunStore(path)
+    store.note("format", "1")
     store.add_round(RECORD)
-    store.put("shared", arrays())
     store.close()
     with sqlite3.connect(path) as database:
-        database.execute("delete from facts where key like ?", (f"%{what}",))
+        database.execute("delete from facts where key = 'seal'")
     database.close()
     reader = RunStore(path, reading=True)
-    with pytest.raises(IntegrityBroken, match=what):
-        reader.rounds() if what == "round 0" else reader.get(what)
+    assert reader.rounds() == (RECORD,)
     reader.close()
+
+
+def lying(path: Path) -> dict[str, tuple[bytes, int]]:
+    """All that lies beside a run and itself, with its time of change."""
+    return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in path.parent.iterdir()}
+
+
+def test_a_run_that_nobody_works_on_is_one_file(store: RunStore, path: Path) -> None:
+    store.put("shared", arrays())
+    store.close()
+    before = lying(path)
+    assert list(before) == [path.name]
+    for reading in (True, False):  # a finished run is opened for writing too, and left as it is
+        other = RunStore(path, reading=reading)
+        assert other.get("shared")["w"][0] == 1
+        other.close()
+        assert lying(path) == before
+
+
+def begun(path: Path, rounds: int = 2) -> RunStore:
+    """A run in its middle."""
+    store = RunStore(path)
+    for number in range(rounds):
+        store.add_round(RECORD.model_copy(update={"number": number}))
+    return store
+
+
+def killed(path: Path, store: RunStore) -> Path:
+    """What is left of a run whose process is killed: the same files, elsewhere."""
+    other = path.parent.with_name("killed")
+    shutil.copytree(path.parent, other)
+    store.close()
+    return other / path.name
+
+
+@pytest.mark.parametrize("missing", ["", "-shm"])
+def test_who_reads_a_run_that_was_killed_writes_nothing(path: Path, missing: str) -> None:
+    left = killed(path, begun(path))
+    if missing:
+        left.with_name(left.name + missing).unlink()
+    assert left.with_name(left.name + "-wal").stat().st_size
+    before = lying(left)
+    reader = RunStore(left, reading=True)
+    assert len(reader.rounds()) == 2
+    reader.close()
+    assert lying(left) == before
+    writer = RunStore(left)
+    assert len(writer.rounds()) == 2
+    writer.add_round(RECORD.model_copy(update={"number": 2}))
+    writer.close()
+    assert list(lying(left)) == [left.name]
+
+
+def test_a_run_of_before_that_lies_in_its_log_s_mode_is_read_as_it_lies(path: Path) -> None:
+    begun(path).close()
+    database = sqlite3.connect(path)
+    database.execute("pragma journal_mode = wal")
+    database.close()
+    before = lying(path)
+    reader = RunStore(path, reading=True)
+    assert len(reader.rounds()) == 2
+    reader.close()
+    assert lying(path) == before
+
+
+def test_a_reader_keeps_one_state(path: Path) -> None:
+    """Its facts and its rounds are read one after the other, and a writer may come between."""
+    store = begun(path)
+    reader = RunStore(path, reading=True)
+    store.add_round(RECORD.model_copy(update={"number": 2}))
+    assert len(reader.rounds()) == 2
+    reader.close()
+    store.close()
+    assert list(lying(path)) == [path.name]
+
+
+def test_a_lock_that_is_taken_away_between_two_steps_is_not_taken_for_one(path: Path) -> None:
+    store = begun(path)
+    lock = path.with_suffix(".lock")
+    lock.unlink()  # as a process does that ends while another waits
+    other = RunStore(path)
+    other.close()
+    assert not lock.exists()
+    store.close()
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "socket": listening,
+    "link to nothing": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.mark.parametrize("reading", [False, True])
+@pytest.mark.parametrize("ending", [".sqlite", ".lock", ".sqlite-wal", ".sqlite-shm", ".sqlite-journal"])
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.timeout(20)
+def test_what_is_no_file_is_one_line_and_is_not_waited_for(path: Path, kind: str, ending: str, reading: bool) -> None:
+    store = begun(path)
+    store.close()
+    strange = path.with_suffix(ending)
+    strange.unlink(missing_ok=True)
+    STRANGE[kind](strange)
+    try:
+        RunStore(path, reading=reading).close()
+    except (IntegrityBroken, Unavailable) as error:
+        found = error.message
+    else:
+        found = f"{path}: taken"
+        assert kind == "link to nothing" or (ending == ".lock" and reading)
+    assert str(path.parent) in found
+    assert "\n" not in found

@@ -1,8 +1,12 @@
 """Candidates of a tuning, and what decides between them."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from secureproto.errors import Misconfigured
+from secureproto.simulation.heart.hospitals import study_path
 from secureproto.simulation.history import (
     RECEIVED,
     TEST,
@@ -13,7 +17,7 @@ from secureproto.simulation.history import (
     RoundRecord,
     SiteRound,
 )
-from secureproto.simulation.tuning import _ranked, candidates
+from secureproto.simulation.tuning import MOST, TuningRequest, _ranked, _scored, _told, candidates, planned, tune
 from support.learning import tabular_study
 
 STUDY = tabular_study()
@@ -57,4 +61,134 @@ def test_a_run_that_did_not_end_is_not_chosen() -> None:
 
 
 def test_the_first_of_equals() -> None:
-    assert chosen([history("a", validation=0.7, test=0.1), history("b", validation=0.7, test=0.9)]) == ["a"]
+    equal = [history(name, validation=0.7, test=test) for name, test in (("b", 0.1), ("a", 0.9), ("c", 0.5))]
+    assert chosen(equal) == ["b"]
+    assert chosen([*equal, history("d", validation=0.8, test=0.1)]) == ["d"]
+    assert told(equal).endswith("; 2 others are equal, and it is the first")
+
+
+def test_a_sum_s_last_digit_decides_nothing() -> None:
+    means = {"a": (0.7, 0.7, 0.7), "b": (0.6, 0.7, 0.8)}  # 0.6999999999999998 and 0.7, as sums of floats are
+    runs = [
+        at_points(spec, received=value, tuned=0, seed=seed)
+        for spec, values in means.items()
+        for seed, value in enumerate(values)
+    ]
+    (first,) = [row for row in _ranked("m", list(means), runs, "accuracy") if row["chosen"] == "use this"]
+    assert first["candidate"] == "a"
+
+
+def told(histories: list[History], **values: Any) -> str:
+    specs = list(dict.fromkeys(one.method for one in histories))
+    return _told("m", _scored(specs, histories, "accuracy"), request(**values))
+
+
+def at_points(spec: str, *, received: float, tuned: float, seed: int = 0, n: int = 10) -> History:
+    """Two sites, of which one has no validation records."""
+
+    def points(*parts: str) -> dict[str, dict[str, Measured]]:
+        return {
+            point: {part: Measured(accuracy=value, balanced_accuracy=value, auc=None, n=n) for part in parts}
+            for point, value in ((RECEIVED, received), (TUNED, tuned))
+        }
+
+    sites = {"a": SiteRound(points=points(TEST, VALIDATION)), "b": SiteRound(points=points(TEST))}
+    return History(
+        method=spec, title="x", seed=seed, rounds=(RoundRecord(number=1, sites=sites),), complete=True, failure=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("received", "tuned", "point"),
+    [(0.6, 0.7, "after local training"), (0.7, 0.6, "as received"), (0.7, 0.7, "as received")],
+)
+def test_what_was_measured_where_and_on_how_many_records_is_said(received: float, tuned: float, point: str) -> None:
+    runs = [at_points("x", received=received, tuned=tuned, seed=seed) for seed in range(3)]
+    assert told(runs) == (
+        f"m: x has the highest accuracy, 0.700, {point} of the last version: mean over 3 seeds and 1 sites, on 10 "
+        "validation records a seed"
+    )
+    (row,) = _ranked("m", ["x"], runs, "accuracy")
+    assert (row["validation accuracy"], row["point"], row["validation records"]) == (0.7, point, 10)
+
+
+def test_a_measure_that_is_not_defined_is_not_called_diverged() -> None:
+    (row,) = _ranked("m", ["x"], [at_points("x", received=0.5, tuned=0.5)], "auc")
+    assert row["chosen"] == "not defined"
+    (row,) = _ranked("m", ["a"], [history("a", validation=0.9, test=0.9, complete=False)], "accuracy")
+    assert row["chosen"] == "diverged"
+    assert told([history("a", validation=0.9, test=0.9, complete=False)]).endswith("nothing is chosen")
+
+
+# ---- what is refused before anything is trained
+
+
+def request(**values: Any) -> TuningRequest:
+    return TuningRequest.model_validate({"study": study_path(), "validation": 0.2, **values})
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"methods": ("fedprox,fedavg",), "grid": ("mu=0.1,1",)},
+        "--grid mu: fedavg has no key 'mu', only fedprox",
+        "tune fedprox with it alone",
+    ),
+    ({"methods": ("fedprox",), "grid": ("mi=0.1",)}, "--grid mi: fedprox has no key 'mi'", ", mu, "),
+    (
+        {"methods": ("fedavg,local",), "grid": ("learning_rat=0.1",)},
+        "--grid learning_rat: fedavg, local has no key",
+        "did you mean learning_rate?",
+    ),
+    ({"methods": ("fedavg,protoaligned",), "grid": ("min_holders=1,2",)}, "only protoaligned", "protoaligned"),
+    ({"methods": ("fedavg",), "grid": ("learning_rate=fast",)}, "method 'fedavg:learning_rate=fast': ", ""),
+    ({"methods": ("fedprox",), "grid": ("mu=1,x",)}, "method 'fedprox:mu=x': mu is a number", ""),
+    ({"methods": ("fedavg",), "grid": ("momentum=0.5,1.5",)}, "method 'fedavg:momentum=1.5'", ""),
+    ({"methods": ("fedavg",), "grid": ("learning_rate",)}, "is not KEY=VALUE,VALUE", ""),
+    ({"methods": ("fedavg",), "grid": ("learning_rate=1,,2",)}, "method 'fedavg:learning_rate='", ""),
+    ({"methods": ("fedavg",), "grid": ("momentum=0", "momentum=1")}, "--grid momentum: is given twice", "once"),
+    ({"methods": ("fedprix",)}, "no method 'fedprix'", "did you mean"),
+    (
+        {"methods": ("fedavg",), "seeds": 2, "grid": ("momentum=" + ",".join(f"0.{n:04}" for n in range(501)),)},
+        "tune: 1,002 runs (candidates × 2 seeds); at most 1,000",
+        "--seeds 1",
+    ),
+    (
+        {"methods": ("fedavg",), "grid": tuple(f"{key}=" + ",".join(map(str, range(1, 10**4))) for key in
+                                               ("learning_rate", "batch_size", "weight_decay"))},
+        "runs (candidates × 3 seeds)",
+        "fewer values",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "line", "hint"), REFUSED, ids=lambda value: str(value)[:50])
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    values: dict[str, Any], line: str, hint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        tune(request(**values, out=tmp_path / "out"), lambda _: None)
+    assert line in caught.value.message
+    assert hint in caught.value.hint
+    assert not (tmp_path / "out").exists()
+
+
+def test_so_many_runs_are_taken_and_no_more() -> None:
+    values = "momentum=" + ",".join(f"0.{n:04}" for n in range(MOST))
+    assert len(planned(request(methods=("fedavg",), grid=(values,), seeds=1))["fedavg"]) == MOST
+
+
+def test_what_a_method_settles_is_not_counted() -> None:
+    found = planned(request(methods=("fedprox:mu=1", "fedavg"), grid=("learning_rate=0.1,0.2",)))
+    assert [len(specs) for specs in found.values()] == [2, 2]
+
+
+def test_how_much_it_is_and_how_it_was_decided_is_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    asked = request(methods=("majority,local",), rounds=1, seeds=2, grid=("learning_rate=0.01,0.02",), out=tmp_path)
+    rows = tune(asked, said.append)
+    assert [row["chosen"] for row in rows].count("use this") == 2
+    first = next(index for index, line in enumerate(said) if line.startswith("tune: "))
+    assert said[first] == "tune: 4 candidates × 2 seeds × 1 rounds: 8 runs, 8 rounds"
+    assert all("round " not in line or index > first for index, line in enumerate(said))
+    assert "after local training" in said[-1] or "as received" in said[-1]
+    assert "validation records a seed" in said[-1]

@@ -1,0 +1,87 @@
+"""`experiment.json`: what is compared, with a digest of it, by which every run knows that it belongs to it.
+
+The digest is SHA-256 over the canonical bytes of all other keys (`wire.canonical`; the one float as a text). It
+stands in the file itself, and in each run that was begun under it: a key that is changed by hand is found by the
+first, one that is changed with the digest by the second.
+
+Invariant: a description is what it was when the experiment began, or an error. One without a digest is from before
+there were any, and so are its runs.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from secureproto.errors import IntegrityBroken, NotFound
+from secureproto.regular import read_regular
+from secureproto.simulation.disk import RESTORE, meddled_or_unavailable
+from secureproto.wire import canonical
+
+NAME = "experiment.json"
+LABEL = "secureproto/v1/experiment"
+
+
+class Definition(BaseModel):
+    """What makes two experiments the same. `redrawn_ratio`: n_test/n_train where each seed has its own split."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    study: str
+    study_digest: str
+    data: tuple[str, ...]
+    pool_digest: str
+    partition: str
+    partition_digest: str
+    split: str
+    rounds: int
+    evaluate_every: int
+    redrawn_ratio: Annotated[float, Field(gt=0)] | None = None
+
+    def digest(self) -> str:
+        """Hex SHA-256 over all of it."""
+        ratio = None if self.redrawn_ratio is None else repr(self.redrawn_ratio)
+        return canonical.labelled_digest(LABEL, canonical.encode({**_content(self), "redrawn_ratio": ratio}))
+
+
+class Written(Definition):
+    """A definition as its file has it. `digest_of_all`: its digest, None where it was written without one."""
+
+    digest_of_all: str | None = Field(default=None, alias="digest")
+
+
+def encode(definition: Definition) -> bytes:
+    """The bytes of a file."""
+    written = Written.model_validate({**_content(definition), "digest": definition.digest()})
+    return written.model_dump_json(indent=1, by_alias=True).encode()
+
+
+def read(directory: Path) -> tuple[Definition, bool]:
+    """The definition of the experiment in a directory, and whether it has a digest, as all that are begun now.
+
+    Raises:
+        NotFound: there is none. IntegrityBroken: it was changed, or is damaged. Unavailable: it cannot be read now.
+    """
+    path = directory / NAME
+    try:
+        found = Written.model_validate_json(read_regular(path))
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"{directory}: holds no experiment", hint="make one with simulate run --out") from None
+    except OSError as error:
+        raise meddled_or_unavailable(path, error) from None
+    except ValidationError as error:
+        raise IntegrityBroken(f"{path}: damaged ({error.error_count()} faults)", hint="run again elsewhere") from None
+    if found.digest_of_all not in (None, found.digest()):
+        raise IntegrityBroken(f"{path}: was changed after the experiment was begun", hint=RESTORE)
+    return Definition.model_validate(_content(found)), found.digest_of_all is not None
+
+
+def differing(one: Definition, other: Definition) -> list[str]:
+    """The keys in which two differ: those that a person chose, and only if there are none, the digests."""
+    keys = [key for key in Definition.model_fields if getattr(one, key) != getattr(other, key)]
+    return [key for key in keys if not key.endswith("digest")] or keys
+
+
+def _content(definition: Definition) -> dict[str, object]:
+    return definition.model_dump(mode="json", include=set(Definition.model_fields))

@@ -1,0 +1,64 @@
+"""Methods × partitions: one table a measure, for a page of several partitions.
+
+Invariant: best marks are within a column; the mean over partitions is not ranked.
+"""
+
+from collections.abc import Sequence
+
+from secureproto.simulation.report.tables import DASH, Cell, Table, score
+from secureproto.simulation.report.words import POINT_NAMES, measure_name
+from secureproto.simulation.results import Part, across
+from secureproto.simulation.results.parts import Across, one_data_set
+from secureproto.simulation.results.reported import POINTS
+from secureproto.simulation.results.terminal import mean_of
+from secureproto.simulation.statistics import MEASURES, Measure
+
+
+def by_partition(parts: Sequence[Part]) -> list[Table]:
+    """A table for each measure that is defined anywhere, its columns grouped by point."""
+    found = across(parts)
+    return [
+        _table(parts, [one for one in found if one.measure == measure], measure)
+        for measure in MEASURES
+        if any(one.measure == measure for one in found)
+    ]
+
+
+def averaging(parts: Sequence[Part]) -> str:
+    """What the mean over partitions is, or why there is none."""
+    if not one_data_set(parts):
+        return "The partitions divide different data, so no mean over them is taken."
+    return (
+        f"“{mean_of(parts)}” is the plain mean of the columns before it, for methods that have them all. It tells "
+        "how a method does over this choice of partitions; it is not ranked and has no interval."
+    )
+
+
+def _table(parts: Sequence[Part], found: Sequence[Across], measure: Measure) -> Table:
+    averaged = one_data_set(parts)
+    points = [point for point in POINTS if any(one.point == point for one in found)]
+    columns = (*(part.name for part in parts), *((mean_of(parts),) if averaged else ()))
+    by_key = {(one.method, one.point): one for one in found}
+    name = measure_name(measure)
+    return Table(
+        caption=f"{name[0].upper()}{name[1:]} on test records, by partition",
+        groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
+        columns=("method", *(columns * len(points))),
+        rows=tuple(
+            (
+                Cell(label),
+                *(cell for point in points for cell in _cells(by_key.get((label, point)), parts, averaged)),
+            )
+            for label in dict.fromkeys(one.method for one in found)
+        ),
+    )
+
+
+def _cells(one: Across | None, parts: Sequence[Part], averaged: bool) -> list[Cell]:
+    if one is None:
+        return [Cell(DASH)] * (len(parts) + averaged)
+    cells = [score(over, best=name in one.best) for name, over in one.by_part.items()]
+    if not averaged:
+        return cells
+    whole = all(over is None or over.defined == over.of for over in one.by_part.values())
+    return [*cells, Cell(DASH) if one.mean is None else Cell(f"{one.mean:.3f}", "" if whole else "not of all sites")]

@@ -1,0 +1,149 @@
+"""Results as blocks of texts for a terminal: scores in one, costs in another, and methods × partitions for several.
+
+Invariants: best marks are per partition; a mean that leaves sites out says over how many it is; a number that is not
+there is a dash.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secureproto.simulation.results.parts import NOT_COMPARED, Across, Part, across, one_data_set
+from secureproto.simulation.results.reported import POINTS
+from secureproto.simulation.results.rows import comparison
+from secureproto.simulation.results.summarise import best_methods
+from secureproto.simulation.results.summary import MethodSummary, OverSites, Summary
+from secureproto.simulation.statistics import Interval, Measure
+
+DASH = "-"
+MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of a cell; `best` ones stand out."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A table under a title, which may be empty; `notes` follow it. The first column may fold anywhere."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def blocks(parts: Sequence[Part]) -> list[Block]:
+    """What a person reads: two blocks a partition; with several partitions first one over them all."""
+    many = len(parts) > 1
+    found = [_overview(parts)] if many else []
+    for part in parts:
+        title = part.heading if many else ""
+        found += [_scores(part.summary, title), _costs(part.summary)]
+    return found
+
+
+def _scores(summary: Summary, title: str) -> Block:
+    best = best_methods(summary.methods) if len(summary.methods) > 1 else {}
+    difference = () if summary.reference is None else (f"accuracy vs {summary.reference}",)
+    columns = ("method", "point", "accuracy", "worst site", "spread", "balanced", "AUC", *difference)
+    rows = []
+    for method in summary.methods:
+        for point in (point for point in POINTS if point in method.points):
+            at = method.points[point]
+            over = at.measures.get("accuracy")
+            row = [Text(method.label), Text(point)]
+            row.append(_mean(over, best.get((point, "accuracy")) == method.label, deviation=True))
+            row.append(Text(DASH if over is None else f"{over.worst.mean:.3f}"))
+            row.append(Text(DASH if over is None else f"{over.spread.mean:.3f}"))
+            others: tuple[Measure, ...] = ("balanced_accuracy", "auc")
+            row += [_mean(at.measures.get(one), best.get((point, one)) == method.label) for one in others]
+            if summary.reference is not None:
+                gain = comparison(summary, method.label, point, "accuracy")
+                row.append(Text(DASH if gain is None else interval_text(gain.overall)))
+            rows.append(tuple(row))
+        if not method.points:
+            rows.append((Text(method.label), Text("no run ended"), *[Text(DASH)] * (len(columns) - 2)))
+    return Block(title, columns, tuple(rows), _reading(summary))
+
+
+def _reading(summary: Summary) -> tuple[str, ...]:
+    """How the block of scores is read."""
+    seeds = max((len(method.seeds) for method in summary.methods), default=0)
+    parts = ["means over sites", "spread: over sites"]
+    if seeds > 1:
+        parts.insert(1, f"± over {seeds} seeds")
+    if summary.reference is not None:
+        parts.append("[95 % interval] paired by seed" if seeds > 1 else "one seed, so no interval")
+    return ("; ".join(parts),)
+
+
+def _costs(summary: Summary) -> Block:
+    target = () if summary.target is None else (f"rounds to {summary.target:g}",)
+    columns = ("method", "runs", *target, "MB a site sent", "seconds a run")
+    rows = []
+    for method in summary.methods:
+        failed = sum(failure.method == method.label for failure in summary.failures)
+        row = [method.label, f"{len(method.seeds)} of {len(method.seeds) + failed}"]
+        row += [_rounds(method)] if target else []
+        row.append(DASH if method.bytes_sent is None else f"{method.bytes_sent.mean / MEGABYTE:.3g}")
+        row.append(DASH if method.seconds is None else f"{method.seconds.mean:.1f}")
+        rows.append(tuple(map(Text, row)))
+    return Block("", columns, tuple(rows))
+
+
+def _overview(parts: Sequence[Part]) -> Block:
+    """Accuracy of methods × partitions, and the mean over partitions where there is one to be had."""
+    found = [one for one in across(parts) if one.measure == "accuracy"]
+    averaged = one_data_set(parts)
+    columns = ("method", "point", *(part.name for part in parts), *([mean_of(parts)] if averaged else []))
+    rows = tuple(_over_parts(one, averaged=averaged) for one in found)
+    mean = "the mean over partitions is not ranked" if averaged else "no mean over partitions: their data differ"
+    return Block(
+        "Accuracy by partition", columns, rows, (NOT_COMPARED, f"± over seeds, where there are several; {mean}")
+    )
+
+
+def mean_of(parts: Sequence[Part]) -> str:
+    """The heading of the mean over partitions."""
+    return f"mean of {len(parts)} partitions"
+
+
+def _over_parts(one: Across, *, averaged: bool) -> tuple[Text, ...]:
+    cells = [_mean(over, name in one.best, deviation=True) for name, over in one.by_part.items()]
+    mean = [Text(DASH if one.mean is None else f"{one.mean:.3f}")] if averaged else []
+    return (Text(one.method), Text(one.point), *cells, *mean)
+
+
+def _mean(over: OverSites | None, best: bool, *, deviation: bool = False) -> Text:
+    if over is None:
+        return Text(DASH)
+    text = f"{over.mean.mean:.3f}"
+    if deviation and over.mean.deviation is not None:
+        text += f" ± {over.mean.deviation:.3f}"
+    return Text(text + partial_text(over), best)
+
+
+def partial_text(over: OverSites) -> str:
+    """Over how many sites a mean is, where not over all: ' (3 of 4 sites)'."""
+    return "" if over.defined == over.of else f" ({over.defined} of {over.of} sites)"
+
+
+def _rounds(method: MethodSummary) -> str:
+    if method.target is None:
+        return DASH
+    if method.target.rounds is None:
+        return "not reached"
+    few = "" if method.target.reached == method.target.runs else f" ({method.target.reached} of {method.target.runs})"
+    return f"{method.target.rounds:g}{few}"
+
+
+def interval_text(interval: Interval, digits: int = 3) -> str:
+    """+0.021 [+0.003, +0.039], or the mean alone where there is no interval."""
+    mean = f"{interval.mean:+.{digits}f}"
+    if interval.low is None or interval.high is None:
+        return mean
+    return f"{mean} [{interval.low:+.{digits}f}, {interval.high:+.{digits}f}]"

@@ -1,0 +1,113 @@
+"""Experiments by partition: what is together, what it is called, and which method a reference means."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from secureproto.errors import Misconfigured
+from secureproto.simulation.definition import Definition
+from secureproto.simulation.experiment import Experiment
+from secureproto.simulation.grouping import Group, grouped
+from secureproto.simulation.history import History
+from support.histories import history
+
+OPTIONS = {"sites": 3, "per_site": None, "split": "stratified", "test_share": "0.3", "validation_share": "0.0"}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What `grouped` reads of an experiment."""
+
+    directory: Path
+    definition: Definition
+    labels: tuple[str, ...]
+
+    def histories(self) -> list[History]:
+        return [history(label, seed) for label in self.labels for seed in (0, 1)]
+
+
+def standing(directory: Path, *labels: str, scheme: str = "iid", digest: str = "a", **more: object) -> Experiment:
+    directory.mkdir()
+    content = {
+        "scheme": scheme, "repeated": False,
+        "options": {**OPTIONS, **cast(dict[str, object], more.get("options", {}))},
+        "partitions": [{"seed": 4, "sites": {"x": {}, "y": {}, "z": {}}}],
+    }  # fmt: skip
+    (directory / "partition.json").write_text(json.dumps(content))
+    definition = Definition(
+        study="digits", study_digest="s", data=cast(tuple[str, ...], more.get("data", ("digits",))),
+        pool_digest=str(more.get("pool", "p")), partition=scheme, partition_digest=digest * 64, split="stratified",
+        rounds=3, evaluate_every=1,
+    )  # fmt: skip
+    return cast(Experiment, Standing(directory, definition, labels))
+
+
+def methods(group: Group) -> list[str]:
+    return list(dict.fromkeys(one.method for one in group.histories))
+
+
+def test_experiments_on_one_partition_are_one_group_with_their_directories_names(tmp_path: Path) -> None:
+    (group,) = grouped([standing(tmp_path / "a", "local", "ditto"), standing(tmp_path / "b", "fedavg")])
+    assert methods(group) == ["a/local", "a/ditto", "b/fedavg"]
+    assert len(group.histories) == 6
+    (alone,) = grouped([standing(tmp_path / "c", "local")])
+    assert methods(alone) == ["local"]
+
+
+def test_a_label_means_one_method_on_all_partitions(tmp_path: Path) -> None:
+    first, second = grouped([
+        standing(tmp_path / "a", "local", "ditto"),
+        standing(tmp_path / "b", "local", digest="b", scheme="dirichlet:1"),
+        standing(tmp_path / "c", "ditto", "fedavg"),
+    ])  # fmt: skip
+    assert methods(first) == ["local", "a/ditto", "c/ditto", "fedavg"]
+    assert methods(second) == ["local"]
+    assert (first.name, second.name) == ("iid", "dirichlet:1")
+
+
+def test_other_records_are_another_partition_even_with_an_equal_digest(tmp_path: Path) -> None:
+    found = grouped([standing(tmp_path / "a", "local"), standing(tmp_path / "b", "local", pool="q")])
+    assert [methods(group) for group in found] == [["local"], ["local"]]
+
+
+def test_a_heading_tells_the_options_and_the_digest(tmp_path: Path) -> None:
+    options = {"per_site": 40, "validation_share": "0.2"}
+    files = tuple(f"folder/{name}.csv" for name in "xyz")
+    one, two, three = grouped([
+        standing(tmp_path / "a", "local"),
+        standing(tmp_path / "b", "local", digest="b", options=options),
+        standing(tmp_path / "c", "local", digest="c", options={"split": "given"}, data=files, pool="q"),
+    ])  # fmt: skip
+    assert one.heading == ("digits: iid, 3 sites, stratified test part of 0.3, partition seed 4 (digest aaaaaaaa)")
+    assert "40 training records a site" in two.heading
+    assert "0.2 of the training records for validation" in two.heading
+    assert three.heading.startswith("x.csv, y.csv and 1 more: iid, 3 sites, the data's own test part")
+    assert [group.name for group in (one, two, three)] == [
+        "digits iid aaaaaaaa", "digits iid bbbbbbbb", "x.csv, y.csv and 1 more iid"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"),
+    [
+        ("ditto", "a/ditto:lam=2"),  # the first of that name
+        ("ditto:lam=1", "b/ditto:lam=1"),
+        ("b/ditto", "b/ditto:lam=1"),
+        ("b/ditto:lam=1", "b/ditto:lam=1"),
+        ("a/ditto:lam=1", None),
+        ("fedper", None),
+    ],
+)
+def test_a_reference_is_a_name_a_label_or_one_of_a_directory(wanted: str, meant: str | None, tmp_path: Path) -> None:
+    (group,) = grouped([standing(tmp_path / "a", "ditto:lam=2"), standing(tmp_path / "b", "ditto:lam=1")])
+    assert group.reference(wanted) == meant
+
+
+def test_names_must_tell_directories_apart(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with pytest.raises(Misconfigured, match="one name"):
+        grouped([standing(tmp_path / "one/a", "local"), standing(tmp_path / "two/a", "ditto")])

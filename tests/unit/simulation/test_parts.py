@@ -1,0 +1,138 @@
+"""Rows, terminal blocks and partitions side by side: nothing is ranked or paired across partitions."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from secureproto.simulation.history import RECEIVED, TUNED, History
+from secureproto.simulation.results import Block, Part, across, blocks, rows, summarise, write_summary
+from secureproto.simulation.results.parts import NOT_COMPARED
+from support.histories import drawn, history, measured, record
+
+
+def run(method: str, seed: int, accuracies: dict[str, float], auc: dict[str, float | None] | None = None) -> History:
+    """One scored round; as received 0.1 lower."""
+    points = {
+        point: {site: measured(at - less, auc=(auc or {}).get(site, 0.5)) for site, at in accuracies.items()}
+        for point, less in ((RECEIVED, 0.1), (TUNED, 0.0))
+    }
+    return history(method, seed, record(0, points, fields={"a": {"bytes_sent": 3_000_000}}, seconds=2.0))
+
+
+def part(name: str, *histories: History, data: str = "digits", target: float | None = None) -> Part:
+    summary = summarise(histories, target=target)
+    return Part(name, f"{name}, 8 sites", f"digest of {name}", data, summary, histories)
+
+
+def iid() -> Part:
+    return part("iid", *(run(m, s, {"a": at, "b": at}) for m, at in (("local", 0.5), ("ditto", 0.7)) for s in (0, 1)))
+
+
+def skewed() -> Part:
+    """Here the other method is best; a third stands on this partition alone."""
+    methods = (("local", 0.9), ("ditto", 0.8), ("fedper", 0.99))
+    return part("skewed", *(run(m, s, {"c": at}) for m, at in methods for s in (0, 1)))
+
+
+def cells(block: Block) -> list[dict[str, str]]:
+    return [
+        dict(zip(block.columns, ((f"*{c.text}*" if c.best else c.text) for c in row), strict=True))
+        for row in block.rows
+    ]
+
+
+def test_a_method_is_best_on_its_partition_and_never_over_them() -> None:
+    found = {(one.method, one.point): one for one in across([iid(), skewed()]) if one.measure == "accuracy"}
+    assert found["ditto", TUNED].best == ("iid",)
+    assert found["fedper", TUNED].best == ("skewed",)
+    assert found["local", TUNED].best == ()
+    assert found["ditto", TUNED].mean == pytest.approx((0.7 + 0.8) / 2)
+    assert found["fedper", TUNED].mean is None  # it has not run on the other
+    assert found["fedper", TUNED].by_part["iid"] is None
+
+
+def test_no_mean_is_taken_over_different_data() -> None:
+    other = part("skewed", *skewed().histories, data="hearts")
+    assert {one.mean for one in across([iid(), other])} == {None}
+    overview = blocks([iid(), other])[0]
+    assert overview.columns == ("method", "point", "iid", "skewed")
+    assert "their data differ" in overview.notes[-1]
+
+
+def test_several_partitions_are_blocks_under_their_headings() -> None:
+    overview, first, _, second, _ = blocks([iid(), skewed()])
+    assert overview.notes[0] == NOT_COMPARED
+    assert [row for row in cells(overview) if row["point"] == TUNED] == [
+        {"method": "local", "point": TUNED, "iid": "0.500 ± 0.000", "skewed": "0.900 ± 0.000",
+         "mean of 2 partitions": "0.700"},
+        {"method": "ditto", "point": TUNED, "iid": "*0.700 ± 0.000*", "skewed": "0.800 ± 0.000",
+         "mean of 2 partitions": "0.750"},
+        {"method": "fedper", "point": TUNED, "iid": "-", "skewed": "*0.990 ± 0.000*", "mean of 2 partitions": "-"},
+    ]  # fmt: skip
+    assert (first.title, second.title) == ("iid, 8 sites", "skewed, 8 sites")
+    assert [row["accuracy"] for row in cells(first)] == [
+        "0.400 ± 0.000", "0.500 ± 0.000", "*0.600 ± 0.000*", "*0.700 ± 0.000*"
+    ]  # fmt: skip
+
+
+def test_one_partition_is_a_block_of_scores_and_one_of_costs() -> None:
+    undefined = {"a": 0.8, "b": None, "c": 0.9, "d": 0.85}
+    sites = {"a": 0.5, "b": 0.7, "c": 0.6, "d": 0.6}
+    better = {site: at + 0.1 for site, at in sites.items()}
+    histories = [run("local", s, sites, undefined) for s in (0, 1)]
+    histories += [run("fedavg", s, better, undefined) for s in (0, 1)]
+    histories.append(history("ditto", 0, failure="diverged"))
+    scores, costs = blocks([part("iid", *histories, target=0.6)])
+    assert scores.title == ""
+    tuned = next(row for row in cells(scores) if (row["method"], row["point"]) == ("fedavg", TUNED))
+    assert tuned == {
+        "method": "fedavg",
+        "point": TUNED,
+        "accuracy": "*0.700 ± 0.000*",
+        "worst site": "0.600",
+        "spread": "0.071",
+        "balanced": "*0.700*",
+        "AUC": "0.850 (3 of 4 sites)",
+        "accuracy vs local": "+0.100 [+0.100, +0.100]",
+    }
+    assert cells(scores)[-1]["point"] == "no run ended"
+    assert "over 2 seeds" in scores.notes[0]
+    by_method = {row["method"]: row for row in cells(costs)}
+    assert by_method["fedavg"] == {
+        "method": "fedavg", "runs": "2 of 2", "rounds to 0.6": "0", "MB a site sent": "0.75", "seconds a run": "2.0"
+    }  # fmt: skip
+    assert by_method["local"]["rounds to 0.6"] == "not reached"
+    assert by_method["ditto"]["runs"] == "0 of 1"
+
+
+def test_with_one_seed_the_block_says_that_there_is_no_interval() -> None:
+    one = part("iid", *(run(m, 0, {"a": 0.5}) for m in ("local", "ditto")))
+    scores = blocks([one])[0]
+    assert "no interval" in scores.notes[0]
+    assert cells(scores)[-1]["accuracy vs local"] == "+0.000"
+
+
+def test_rows_are_complete_and_alike(tmp_path: Path) -> None:
+    histories = drawn(methods=("local", "fedavg"), rounds=2, every=1)  # four hospitals, the last without AUC
+    parts = [part("natural", *histories, history("ditto", 0, failure="diverged"), target=0.99), iid()]
+    found = rows(parts)
+    assert len(found) == 2 * 2 * 3 + 1 + 2 * 2 * 3  # methods, points, measures; the one that failed
+    assert len({tuple(row) for row in found}) == 1
+    auc = next(row for row in found if (row["method"], row["point"], row["measure"]) == ("fedavg", TUNED, "auc"))
+    over = parts[0].summary.methods[1].points[TUNED].measures["auc"]
+    assert (auc["mean"], auc["sites"], auc["sites_defined"]) == (over.mean.mean, 4, 3)
+    gain = next(c for c in parts[0].summary.to_reference if (c.point, c.measure) == (TUNED, "auc"))
+    assert (auc["difference"], auc["low"], auc["high"]) == (gain.overall.mean, gain.overall.low, gain.overall.high)
+    assert auc["sites_better"] == gain.counts.better
+    assert (auc["partition"], auc["reference"], auc["seeds"]) == ("natural", "local", 3)
+    assert {row["best"] for row in found if row["partition"] == "iid" and row["method"] == "ditto"} == {True, False}
+    failed = next(row for row in found if row["method"] == "ditto")
+    assert (failed["point"], failed["mean"], failed["seeds"]) == (None, None, 0)
+    write_summary(tmp_path / "summary.csv", parts)
+    with (tmp_path / "summary.csv").open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert list(read[0]) == list(found[0])
+    assert [row["sites_defined"] for row in read] == [
+        "" if row["sites_defined"] is None else str(row["sites_defined"]) for row in found
+    ]

@@ -1,0 +1,70 @@
+"""What is asked of a simulation, and what is refused or told before anything is trained."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secureproto.errors import Misconfigured
+from secureproto.simulation.command import Request, session
+from secureproto.simulation.heart.hospitals import study_path
+from secureproto.simulation.planning import Asked, prepare
+
+
+def study(folder: Path, **keys: object) -> Path:
+    """The heart study with other values of some keys."""
+    text = study_path().read_text().replace("quorum = 3", "quorum = 3\nparticipation = 1.0")
+    for key, value in keys.items():
+        text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
+        assert count == 1
+    (folder / "study.toml").write_text(text)
+    return folder / "study.toml"
+
+
+def asked(folder: Path, keys: dict[str, object], **values: Any) -> Asked:
+    return Request.model_validate({"study": study(folder, **keys), "rounds": 1, "seeds": 1, **values})
+
+
+@pytest.mark.parametrize(
+    ("quorum", "values", "sites"),
+    [
+        (3, {"partition": "iid", "sites": 2}, "2 sites"),
+        (3, {"partition": "iid", "sites": 1}, "1 site"),
+        (5, {}, "4 sites"),
+        (6, {"partition": "iid", "sites": 5, "repeated": True, "seeds": 2}, "5 sites"),
+    ],
+)
+def test_fewer_sites_than_the_quorum_are_refused(
+    quorum: int, values: dict[str, Any], sites: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        prepare(asked(tmp_path, {"quorum": quorum}, **values))
+    assert caught.value.message == (
+        f"study heart: rounds.quorum is {quorum}, and the partition has {sites}: no round would count"
+    )
+    assert caught.value.hint.startswith(f"{quorum} sites or more, or rounds.quorum = {sites.split()[0]} in a study")
+
+
+def test_as_many_sites_as_the_quorum_are_taken(tmp_path: Path) -> None:
+    assert prepare(asked(tmp_path, {"quorum": 4})).study.rounds.quorum == 4
+    # of a share of the sites the quorum is taken all the same
+    assert prepare(asked(tmp_path, {"quorum": 4, "participation": 0.1})).study.rounds.quorum == 4
+
+
+@pytest.mark.parametrize(
+    ("least", "told"),
+    [
+        (3, []),
+        (4, ["no global prototype of healthy (3); in brackets the sites that train on the class"]),
+        (5, ["no class has so many holders (healthy (3), disease (4)): the alignment term does nothing"]),
+    ],
+)
+def test_classes_without_holders_are_told_once_before_anything_is_trained(
+    least: int, told: list[str], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    with session(asked(tmp_path, {"min_holders": least}, methods=("protoaligned",)), tmp_path / "out", said.append):
+        pass
+    found = [line for line in said if "min_holders" in line]
+    assert found == [f"prototypes.min_holders is {least}: {line}" for line in told]
