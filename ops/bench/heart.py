@@ -29,7 +29,7 @@ OURS = "protoaligned"
 PEERS = ("fedavg", "fedprox", "fedper", "fedrep", "fedproto", "fedpac", "ditto")
 TUNING = Path(__file__).parent / "results" / "heart_tuning.json"
 WAYS = ("learning_rate=0.05,0.2", "weight_decay=0.0,0.1", "local_epochs=2,10", "batch_size=512")
-# each method's own settings stay as published: only how it trains is chosen here
+# each method's own settings stay as published, which but for FedRep is the default: only how it trains is chosen here
 PUBLISHED = {
     "fedprox": "mu=0.01",
     "fedrep": "head_epochs=10",
@@ -73,8 +73,13 @@ def choose(arguments: argparse.Namespace) -> None:
 
 
 def chosen() -> tuple[str, ...]:
-    """The candidates that were chosen, one a method."""
-    return tuple(row["candidate"] for row in json.loads(TUNING.read_text()) if row["chosen"] == "use this")
+    """The candidates that were chosen, one a method, without settings that are the default: labels stay short."""
+    rows = json.loads(TUNING.read_text())
+    found = {row["method"]: row["candidate"] for row in rows if row["chosen"] == "use this"}
+    return tuple(
+        candidate if (name := method.partition(":")[0]) == "fedrep" else name + candidate.removeprefix(method)
+        for method, candidate in found.items()
+    )
 
 
 def request(arguments: argparse.Namespace, *, repeated: bool) -> Request:

@@ -4,8 +4,7 @@ The digest is SHA-256 over the canonical bytes of all other keys (`wire.canonica
 stands in the file itself, and in each run that was begun under it: a key that is changed by hand is found by the
 first, one that is changed with the digest by the second.
 
-Invariant: a description is what it was when the experiment began, or an error. One without a digest is from before
-there were any, and so are its runs.
+Invariant: a description is what it was when the experiment began, or an error.
 """
 
 from pathlib import Path
@@ -46,9 +45,9 @@ class Definition(BaseModel):
 
 
 class Written(Definition):
-    """A definition as its file has it. `digest_of_all`: its digest, None where it was written without one."""
+    """A definition as its file has it. `digest_of_all`: its digest."""
 
-    digest_of_all: str | None = Field(default=None, alias="digest")
+    digest_of_all: str = Field(alias="digest")
 
 
 def encode(definition: Definition) -> bytes:
@@ -57,8 +56,8 @@ def encode(definition: Definition) -> bytes:
     return written.model_dump_json(indent=1, by_alias=True).encode()
 
 
-def read(directory: Path) -> tuple[Definition, bool]:
-    """The definition of the experiment in a directory, and whether it has a digest, as all that are begun now.
+def read(directory: Path) -> Definition:
+    """The definition of the experiment in a directory.
 
     Raises:
         NotFound: there is none. IntegrityBroken: it was changed, or is damaged. Unavailable: it cannot be read now.
@@ -72,9 +71,9 @@ def read(directory: Path) -> tuple[Definition, bool]:
         raise meddled_or_unavailable(path, error) from None
     except ValidationError as error:
         raise IntegrityBroken(f"{path}: damaged ({error.error_count()} faults)", hint="run again elsewhere") from None
-    if found.digest_of_all not in (None, found.digest()):
+    if found.digest_of_all != found.digest():
         raise IntegrityBroken(f"{path}: was changed after the experiment was begun", hint=RESTORE)
-    return Definition.model_validate(_content(found)), found.digest_of_all is not None
+    return Definition.model_validate(_content(found))
 
 
 def differing(one: Definition, other: Definition) -> list[str]:

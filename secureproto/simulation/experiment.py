@@ -35,7 +35,7 @@ from secureproto.simulation.disk import (
 )
 from secureproto.simulation.engines.seam import Engine, Sites
 from secureproto.simulation.history import History
-from secureproto.simulation.run import Belonging, Claim, Run, RunOptions, Watch, claim, read_history, with_seed
+from secureproto.simulation.run import Claim, Run, RunOptions, Watch, claim, read_history, with_seed
 from secureproto.simulation.saved_models import save_models
 from secureproto.simulation.store import RunStore
 from secureproto.study.file import digest, load
@@ -48,10 +48,9 @@ LONGEST = 120  # characters of a label: its directory's name, quoted, must fit a
 class Experiment:
     """The experiment in a directory."""
 
-    def __init__(self, directory: Path, definition: Definition, *, guarded: bool = True) -> None:
-        """`guarded`: its runs know what they belong to, as all do that are begun now."""
+    def __init__(self, directory: Path, definition: Definition) -> None:
         self.directory, self.definition = directory, definition
-        self._belongs_to = Belonging(definition.digest(), demanded=guarded)
+        self._digest = definition.digest()
 
     @classmethod
     def begin(cls, directory: Path, definition: Definition, study_text: bytes) -> "Experiment":
@@ -86,8 +85,7 @@ class Experiment:
             IntegrityBroken: its description, its study or its picture was changed, or is damaged.
             Unavailable: one of them cannot be read.
         """
-        definition, guarded = read(directory)
-        found = cls(directory, definition, guarded=guarded)
+        found = cls(directory, read(directory))
         found.study()
         _check_picture(directory / PICTURE)
         return found
@@ -117,7 +115,7 @@ class Experiment:
         study, found = self.study(), []
         for path in self._runs():
             label, seed = unquote(path.parent.name), int(path.stem)
-            claimed = Claim(label, seed, self._belongs_to)
+            claimed = Claim(label, seed, self._digest)
             found.append(read_history(path, claimed, title=make(label, study).title))
         return with_fine_tuned(found)
 
@@ -134,7 +132,7 @@ class Experiment:
         make_directory(path.parent)
         store = RunStore(path)
         try:
-            claim(store, path, Claim(label, seed, self._belongs_to))
+            claim(store, path, Claim(label, seed, self._digest))
             run = Run(make(label, with_seed(self.study(), seed)), sites, engine, store, options.run)
             run.go(options.watch)
             if options.models:

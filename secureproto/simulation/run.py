@@ -49,27 +49,16 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Belonging:
-    """What a run belongs to: the digest of its experiment's definition. `demanded`: a run without one is refused."""
-
-    digest: str
-    demanded: bool = True
-
-
-NOWHERE = Belonging("", demanded=False)
-
-
-@dataclass(frozen=True)
 class Claim:
-    """Whose a run is."""
+    """Whose a run is. `experiment`: the digest of its definition; empty for a run that is in none."""
 
     method: str
     seed: int
-    experiment: Belonging = NOWHERE
+    experiment: str = ""
 
     def facts(self) -> dict[str, str]:
         """As the run notes them."""
-        of = {EXPERIMENT: self.experiment.digest} if self.experiment.digest else {}
+        of = {EXPERIMENT: self.experiment} if self.experiment else {}
         return {METHOD: self.method, SEED: str(self.seed), **of}
 
 
@@ -229,7 +218,7 @@ def _check(store: RunStore, path: Path, claimed: Claim) -> None:
         )
     if wrong:
         raise IntegrityBroken(f"{path}: is the run of another method or seed", hint=AGAIN)
-    if store.fact(METHOD) is not None and store.fact(EXPERIMENT) is None and claimed.experiment.demanded:
+    if store.fact(METHOD) is not None and store.fact(EXPERIMENT) is None and claimed.experiment:
         raise IntegrityBroken(f"{path}: does not say of which experiment it is", hint=AGAIN)
 
 

@@ -22,7 +22,7 @@ from secureproto.simulation.history import RoundRecord
 from secureproto.simulation.one_file import ROOM, alone_with, readable
 from secureproto.wire.canonical import length_prefixed
 
-FORMAT = 2  # 1: without a seal
+FORMAT = 2
 SHARED = "shared"
 _ANEW = "remove it and run again"
 _DIGEST = "sha256 of "
@@ -95,9 +95,9 @@ class RunStore:
             if self._all(f"pragma integrity_check({table})") != [("ok",)]:
                 raise self._damaged(f"the table of {table}")
         version = self.fact("format")
-        if version not in (None, "1", str(FORMAT)):
+        if version not in (None, str(FORMAT)):
             raise Conflict(f"{self._path}: written by another version of this program", hint="use another --out")
-        if self.fact(_SEAL) != self._sealed() and (version == str(FORMAT) or self.fact(_SEAL) is not None):
+        if self._all("select 1 from facts limit 1") and self.fact(_SEAL) != self._sealed():
             raise IntegrityBroken(f"{self._path}: was changed after it was written", hint=_ANEW)
         digests = self._all("select count(*) from facts where key glob ?", f"{_DIGEST}{_ROUND}*")
         if digests != [(self.rounds_done(),)]:

@@ -209,6 +209,7 @@ EDITS: list[Callable[[Path], None]] = [
     statement("delete from facts where key = 'experiment'"),
     statement("delete from facts where key = 'complete'"),
     statement("update facts set value = 'x' where key = 'experiment'"),
+    statement("delete from facts where key in ('experiment', 'seal', 'format')"),
     renamed("fedavg/0.sqlite", "fedavg/1.sqlite"),
     renamed("fedavg/0.sqlite", "fedavg%3Alearning_rate=0.1/0.sqlite"),
     renamed("fedavg/0.sqlite", "ditto/0.sqlite"),
@@ -266,17 +267,3 @@ def test_a_description_changed_with_its_digest_is_refused_by_the_runs(
     edited_with_digest("rounds", 5)(copy)
     assert simulate("run", study_path(), *SHORT, "--rounds", 5, "--out", copy) == 6
     assert "is the run of another experiment" in capsys.readouterr().err
-
-
-def test_a_directory_of_before_the_digests_goes_on(copy: Path) -> None:
-    path = copy / "experiment.json"
-    content = json.loads(path.read_text())
-    del content["digest"]
-    path.write_text(json.dumps(content))
-    for run_file in (copy / "runs").rglob("*.sqlite"):
-        database = sqlite3.connect(run_file, isolation_level=None)
-        database.execute("delete from facts where key in ('experiment', 'seal')")
-        database.execute("update facts set value = '1' where key = 'format'")
-        database.close()
-    assert simulate("compare", copy) == 0
-    assert simulate("run", study_path(), *SHORT, "--methods", "fedper", "--out", copy) == 0

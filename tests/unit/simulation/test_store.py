@@ -1,11 +1,13 @@
 """The store of a run: what is put is got to the last bit, a transaction is all or nothing, a file has one user."""
 
+import fcntl
 import os
 import shutil
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from secureproto.errors import Conflict, IntegrityBroken, Unavailable
 from secureproto.learning.arrays import Arrays
+from secureproto.simulation import one_file
 from secureproto.simulation.history import Measured, RoundRecord, SiteRound
 from secureproto.simulation.store import FORMAT, RunStore
 
@@ -291,17 +294,17 @@ def test_what_other_hands_changed_is_told(path: Path, statement: str, reading: b
     assert caught.value.hint
 
 
-def test_a_run_of_before_the_seal_is_read(path: Path) -> None:
+@pytest.mark.parametrize("gone", ["'seal'", "'seal', 'format'"])
+def test_a_run_without_its_seal_is_refused(path: Path, gone: str) -> None:
     store = RunStore(path)
-    store.note("format", "1")
+    store.note("format", str(FORMAT))
     store.add_round(RECORD)
     store.close()
     with sqlite3.connect(path) as database:
-        database.execute("delete from facts where key = 'seal'")
+        database.execute(f"delete from facts where key in ({gone})")  # noqa: S608 - ours
     database.close()
-    reader = RunStore(path, reading=True)
-    assert reader.rounds() == (RECORD,)
-    reader.close()
+    with pytest.raises(IntegrityBroken):
+        RunStore(path, reading=True)
 
 
 def lying(path: Path) -> dict[str, tuple[bytes, int]]:
@@ -314,6 +317,7 @@ def test_a_run_that_nobody_works_on_is_one_file(store: RunStore, path: Path) -> 
     store.close()
     before = lying(path)
     assert list(before) == [path.name]
+    assert before[path.name][0][18:20] == b"\x01\x01"  # SQLite's word for: no log is needed, whoever reads it
     for reading in (True, False):  # a finished run is opened for writing too, and left as it is
         other = RunStore(path, reading=reading)
         assert other.get("shared")["w"][0] == 1
@@ -378,13 +382,22 @@ def test_a_reader_keeps_one_state(path: Path) -> None:
     assert list(lying(path)) == [path.name]
 
 
-def test_a_lock_that_is_taken_away_between_two_steps_is_not_taken_for_one(path: Path) -> None:
-    store = begun(path)
-    lock = path.with_suffix(".lock")
-    lock.unlink()  # as a process does that ends while another waits
-    other = RunStore(path)
-    other.close()
-    assert not lock.exists()
+def test_a_lock_that_is_taken_away_while_it_is_waited_for_is_not_held(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who ends takes its file away; who opened it before that has a lock that keeps nobody out."""
+    taken = list[int]()
+
+    def flock(descriptor: int, operation: int) -> None:
+        fcntl.flock(descriptor, operation)
+        if not taken:
+            path.with_suffix(".lock").unlink()
+        taken.append(descriptor)
+
+    monkeypatch.setattr(one_file, "fcntl", SimpleNamespace(**{**vars(fcntl), "flock": flock}))
+    store = RunStore(path)
+    with pytest.raises(Conflict):
+        RunStore(path)
     store.close()
 
 
