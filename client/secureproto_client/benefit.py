@@ -244,7 +244,8 @@ def _limits(question: Question) -> Iterator[str]:
         yield f"only {len(test)} rows are held out: intervals of so few are too narrow"
     missing = [name for index, name in enumerate(classes) if not (test == index).any()]
     if missing:
-        yield f"no held-out row of class {', '.join(missing)}: no AUC"
+        no_auc = ": no AUC" if len(classes) - len(missing) < 2 else ""
+        yield f"no held-out row of class {', '.join(missing)}{no_auc}"
     counts = np.bincount(test, minlength=len(classes))
     scarce = [f"{name} ({count})" for name, count in zip(classes, counts, strict=True) if 0 < count < FEW_OF_CLASS]
     if scarce:

@@ -22,7 +22,7 @@ from secureproto.simulation.engines.seam import Engine
 from secureproto.simulation.experiment import Execution, Experiment, runs_of
 from secureproto.simulation.grouping import Group, grouped
 from secureproto.simulation.history import RECEIVED, TEST, RoundRecord
-from secureproto.simulation.holders import never_shared
+from secureproto.simulation.holders import never_shared, one_class_tested
 from secureproto.simulation.page import page_of
 from secureproto.simulation.partition import file as partition_file
 from secureproto.simulation.partition.division import Divisions
@@ -203,7 +203,9 @@ def session(
     engine = open_engine(asked)
     try:
         experiment = _begin(directory, asked, ground)
-        told = never_shared(asked.labels, ground.study, ground.divisions, ground.pool.records.y)
+        y = ground.pool.records.y
+        told = one_class_tested(ground.study.classes, ground.divisions, y)
+        told += never_shared(asked.labels, ground.study, ground.divisions, y)
         for line in (*ground.told(), *told):
             say(line)
         yield Session(experiment, ground, engine, run_options(asked), say, models)

@@ -69,8 +69,10 @@ def read(directory: Path) -> Definition:
         raise NotFound(f"{directory}: holds no experiment", hint="make one with simulate run --out") from None
     except OSError as error:
         raise meddled_or_unavailable(path, error) from None
-    except ValidationError as error:
-        raise IntegrityBroken(f"{path}: damaged ({error.error_count()} faults)", hint="run again elsewhere") from None
+    except ValidationError:
+        raise IntegrityBroken(
+            f"{path}: damaged: no description of an experiment", hint="run again elsewhere"
+        ) from None
     if found.digest_of_all != found.digest():
         raise IntegrityBroken(f"{path}: was changed after the experiment was begun", hint=RESTORE)
     return Definition.model_validate(_content(found))

@@ -1,4 +1,4 @@
-"""Which classes can never have a global prototype on a partition: too few sites train on records of theirs.
+"""Who holds which class: what can never have a global prototype, and test records that cannot tell good from bad.
 
 Source: `prototypes.min_holders` of the study (`aggregation.prototypes`: a class that fewer hold is not renewed). A
 round that not all sites take part in may have fewer holders still: what is told here is told for all of them.
@@ -29,6 +29,19 @@ def never_shared(labels: Sequence[str], study: StudyFile, divisions: Divisions, 
         for partition in divisions.partitions
     )
     return list(dict.fromkeys(line for line in found if line))
+
+
+def one_class_tested(classes: Sequence[str], divisions: Divisions, y: NDArray[np.int64]) -> list[str]:
+    """A line where all test records of a partition are of one class. `y`: (n,) classes of the pool's records."""
+    found = []
+    for partition in divisions.partitions:
+        tested = np.unique(np.concatenate([y[rows.test] for rows in partition.sites.values()]))
+        if len(tested) == 1:
+            found.append(
+                f"all test records are of class {classes[tested[0]]}: who always says so is always right, "
+                "and no score here tells a good model from a bad one"
+            )
+    return list(dict.fromkeys(found))
 
 
 def holders(sites: Iterable[SiteRows], y: NDArray[np.int64], classes: int) -> NDArray[np.int64]:

@@ -85,7 +85,8 @@ class Ground:
         """What is not as it was read: records left out, by reason and place, and values outside their range."""
         left_out = [f"records left out: {count} {reason}" for reason, count in self.reading.left_out.items()]
         clamped = [
-            f"{name}: {count} values outside the study's range" for name, count in self.reading.clamped.items()
+            f"{name}: {count} value{'s' if count > 1 else ''} outside the study's range"
+            for name, count in self.reading.clamped.items()
         ]
         return [*left_out, *self.reading.notes, *clamped]
 

@@ -85,8 +85,9 @@ def bootstrap_score(
         probabilities: (n, C).
 
     Returns:
-        None where the score is not defined: no records, or an AUC where fewer than two classes occur. A draw in
-        which it is not defined is left out.
+        None where the score is not defined: no records, or an AUC where fewer than two classes occur. A draw that
+        misses one of the classes is left out for balanced accuracy and AUC, which would be over other classes there;
+        where more than half of the draws are, there is no interval.
     """
     return _bootstrap(y, (probabilities,), measure, generator)
 
@@ -117,7 +118,7 @@ def _bootstrap(
         return None
     drawn = np.concatenate([_difference([score(w) for score in scores]) for w in _draws(len(y), generator)])
     known = drawn[np.isfinite(drawn)]
-    if len(known) == 0:
+    if len(known) < RESAMPLES / 2:
         return Interval(value, None, None, LEVEL, len(y))
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value, float(low), float(high), LEVEL, len(y))
@@ -151,8 +152,9 @@ def _balanced_accuracy(y: NDArray[np.int64], probabilities: F64) -> Score:
 
     def score(w: F64) -> F64:
         size = members @ w
-        recall = np.divide((members * right) @ w, size, out=np.zeros(size.shape), where=size > 0)
-        mean: F64 = recall.sum(axis=0) / (size > 0).sum(axis=0)
+        # a draw without one of the classes would be a mean over others: another measure, so it is left out
+        recall = np.divide((members * right) @ w, size, out=np.full(size.shape, np.nan), where=size > 0)
+        mean: F64 = recall.mean(axis=0)
         return mean
 
     return score
@@ -160,15 +162,12 @@ def _balanced_accuracy(y: NDArray[np.int64], probabilities: F64) -> Score:
 
 def _auc(y: NDArray[np.int64], probabilities: F64) -> Score:
     """As `learning.evaluate`: that of class 1 for two classes, for more the plain mean of one-vs-rest over those that
-    occur (in a draw: that were drawn)."""
+    occur; of a draw that misses one of them NaN."""
     classes = [1] if probabilities.shape[1] == 2 else np.unique(y).tolist()
     areas = [_area(y == j, probabilities[:, j]) for j in classes]
 
     def score(w: F64) -> F64:
-        found = np.stack([area(w) for area in areas])
-        known = np.isfinite(found)
-        total, count = np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0)
-        mean: F64 = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+        mean: F64 = np.stack([area(w) for area in areas]).mean(axis=0)
         return mean
 
     return score

@@ -192,10 +192,10 @@ def _told(label: str, scored: Scored, request: TuningRequest) -> str:
     spec, found = winner
     equal = sum(one is not None and one.score == found.score for _, one in scored) - 1
     others = f"; {equal} others are equal, and it is the first" if equal else ""
+    seeds = "the seed" if request.seeds == 1 else f"{request.seeds} seeds"
     return (
         f"{label}: {spec} has the highest {_word(request.by)}, {found.score:.3f}, {WORDS[found.point]} of the last "
-        f"version: mean over {request.seeds} seeds and {found.sites} sites, on {found.records} validation records "
-        f"a seed{others}"
+        f"version: mean over {seeds} and {found.sites} sites, on {found.records} validation records a seed{others}"
     )
 
 

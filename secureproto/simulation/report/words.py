@@ -9,7 +9,7 @@ from typing import Final
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED
 from secureproto.simulation.report.sites import tally
 from secureproto.simulation.results import VALIDATED, Comparison, MethodSummary, Summary
-from secureproto.simulation.results.summarise import best_methods
+from secureproto.simulation.results.summarise import best_methods, unranked
 
 POINT_NAMES: Final = {RECEIVED: "as received", TUNED: "after local training", CHOSEN: "as chosen"}
 _NAMES_SHOWN = 5
@@ -19,8 +19,10 @@ def findings(summary: Summary) -> list[str]:
     """What came out, in a few sentences."""
     best = best_methods(summary.methods)
     by_label = {method.label: method for method in summary.methods}
+    lacking = unranked(summary.methods)
+    note = [f"{lacking[0].upper()}{lacking[1:]}."] if lacking else []
     if (TUNED, "accuracy") not in best:
-        return ["No run ended with scores: there is nothing to report."]
+        return note or ["No run ended with scores: there is nothing to report."]
     leader = by_label[best[TUNED, "accuracy"]]
     found = [_lead(leader, summary)]
     comparison = _against_reference(summary, leader.label)
@@ -36,6 +38,7 @@ def findings(summary: Summary) -> list[str]:
     parts = [f"{other} ({_listed(firsts)})" for other, firsts in others.items() if firsts]
     if parts:
         found.append(f"Others are first by other measures: {'; '.join(parts)}.")
+    found += note
     if len(summary.methods) > 1:
         found.append("The first of several is picked by the very numbers that are shown, so its lead is flattered.")
     return found

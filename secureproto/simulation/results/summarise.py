@@ -32,6 +32,8 @@ from secureproto.simulation.results.summary import (
 )
 from secureproto.simulation.statistics import MEASURES, Measure
 
+_SEEDS_SHOWN = 5
+
 
 def summarise(
     histories: Sequence[History],
@@ -75,8 +77,14 @@ def summarise(
 
 
 def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], str]:
-    """The label with the highest mean over sites, by point and measure; the first of equals."""
+    """The label with the highest mean over sites, by point and measure; the first of equals.
+
+    A method that lacks a seed is not ranked: its mean is over other runs, maybe over other records. So where none of
+    several has all seeds, there is no best.
+    """
     best: dict[tuple[str, Measure], str] = {}
+    lacking = _lacking_seeds(methods)
+    methods = [method for method in methods if method.label not in lacking]
     for point in POINTS:
         for measure in MEASURES:
             means = {
@@ -87,6 +95,22 @@ def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], 
             if means:
                 best[point, measure] = max(means, key=means.__getitem__)
     return best
+
+
+def unranked(methods: Sequence[MethodSummary]) -> str | None:
+    """Which methods are not ranked, and why; None if all are that ended at all."""
+    told = [
+        f"{label} lacks {', '.join(map(str, seeds[:_SEEDS_SHOWN]))}{', …' if len(seeds) > _SEEDS_SHOWN else ''}"
+        for label, seeds in _lacking_seeds(methods).items()
+    ]
+    return f"not ranked, for others have seeds that they lack: {'; '.join(told)}" if told else None
+
+
+def _lacking_seeds(methods: Sequence[MethodSummary]) -> dict[str, list[int]]:
+    """Seeds that some method ended with and this one did not, for those that ended with any."""
+    every = {seed for method in methods for seed in method.seeds}
+    lacking = {method.label: sorted(every.difference(method.seeds)) for method in methods if method.seeds}
+    return {label: seeds for label, seeds in lacking.items() if seeds}
 
 
 def _pick(labels: Sequence[str], wanted: str | None) -> str | None:

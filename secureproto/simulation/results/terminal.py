@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from secureproto.simulation.results.parts import NOT_COMPARED, Across, Part, across, one_data_set
 from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.results.rows import comparison
-from secureproto.simulation.results.summarise import best_methods
+from secureproto.simulation.results.summarise import best_methods, unranked
 from secureproto.simulation.results.summary import MethodSummary, OverSites, Summary
 from secureproto.simulation.statistics import Interval, Measure
 
@@ -73,12 +73,13 @@ def _scores(summary: Summary, title: str) -> Block:
 def _reading(summary: Summary) -> tuple[str, ...]:
     """How the block of scores is read."""
     seeds = max((len(method.seeds) for method in summary.methods), default=0)
-    parts = ["means over sites", "spread: over sites"]
+    lacking = unranked(summary.methods)
+    parts = ["means over sites", "worst site and spread over sites: of each seed, then their mean"]
     if seeds > 1:
-        parts.insert(1, f"± over {seeds} seeds")
+        parts.insert(1, "± over seeds" if lacking else f"± over {seeds} seeds")
     if summary.reference is not None:
         parts.append("[95 % interval] paired by seed" if seeds > 1 else "one seed, so no interval")
-    return ("; ".join(parts),)
+    return ("; ".join(parts), *([lacking] if lacking else []))
 
 
 def _costs(summary: Summary) -> Block:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from secureproto.simulation.holders import holders, never_shared
+from secureproto.simulation.holders import holders, never_shared, one_class_tested
 from secureproto.simulation.partition.division import Divisions, Options, Partition
 from secureproto.simulation.population import SiteRows
 from support.learning import tabular_study
@@ -55,3 +55,14 @@ def test_each_number_of_holders_that_a_method_asks_for_is_told_once() -> None:
 def test_each_draw_is_looked_at() -> None:
     good, bad = [[0, 2, 4], [1, 3, 5]], [[0, 2], [1, 3, 5]]
     assert len(told(["protoaligned"], good, bad, bad)) == 1
+
+
+def test_test_records_of_one_class_are_told_once() -> None:
+    def drawn(*tests: Sequence[int]) -> Divisions:
+        own = np.arange(2)
+        made = [{f"site-{number}": SiteRows(own, np.array(test)) for number, test in enumerate(tests)}] * 2
+        return Divisions(tuple(Partition("iid", Options(), "", sites) for sites in made), repeated=True)
+
+    (line,) = one_class_tested(STUDY.classes, drawn([2], [3]), Y)
+    assert line.startswith("all test records are of class class 1: ")
+    assert one_class_tested(STUDY.classes, drawn([2], [4]), Y) == []

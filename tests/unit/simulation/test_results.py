@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from secureproto.errors import Misconfigured, Unavailable
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History, Measured
 from secureproto.simulation.results import Counts, summarise, write_csv, write_json
+from secureproto.simulation.results.summarise import best_methods, unranked
 from secureproto.simulation.results.summary import Estimate, Summary, Target
 from secureproto.simulation.statistics import paired
 from support.histories import HOSPITALS, drawn, history, measured, record
@@ -265,6 +266,17 @@ def test_the_best_is_held_against_every_other() -> None:
     found = [c for c in summary.of_best if (c.point, c.measure) == (TUNED, "accuracy")]
     assert [(c.method, c.other) for c in found] == [("ditto", "local"), ("ditto", "fedavg")]
     assert [c.overall.mean for c in found] == pytest.approx([0.4, 0.2])
+
+
+def test_who_lacks_a_seed_is_not_ranked_and_named() -> None:
+    lucky = run("ditto", 0, {"a": 0.9})  # ahead on its one seed, which was an easy one for all
+    others = [run(m, s, {"a": at + s / 4}) for m, at in (("local", 0.5), ("fedavg", 0.6)) for s in (0, 1)]
+    methods = summarise([lucky, *others]).methods
+    assert best_methods(methods)[TUNED, "accuracy"] == "fedavg"
+    assert unranked(methods) == "not ranked, for others have seeds that they lack: ditto lacks 1"
+    assert unranked(summarise(others).methods) is None
+    apart = summarise([lucky, run("local", 1, {"a": 0.5})]).methods
+    assert best_methods(apart) == {}
 
 
 def test_a_chosen_model_is_held_against_the_tuned_one_of_a_method_without_choice() -> None:
