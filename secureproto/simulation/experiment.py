@@ -35,6 +35,7 @@ from secureproto.simulation.disk import (
 )
 from secureproto.simulation.engines.seam import Engine, Sites
 from secureproto.simulation.history import History
+from secureproto.simulation.method import Method
 from secureproto.simulation.run import Claim, Run, RunOptions, Watch, claim, read_history, with_seed
 from secureproto.simulation.saved_models import save_models
 from secureproto.simulation.store import RunStore
@@ -157,8 +158,9 @@ def runs_of(labels: Sequence[str], study: StudyFile) -> list[str]:
     """The labels of the runs that methods need, each once.
 
     Raises:
-        Misconfigured: a label that names no method, or the same method twice.
+        Misconfigured: a label that names no method, or the same method twice, be it in other words.
     """
+    made: dict[str, Method] = {}
     for label in labels:
         if labels.count(label) > 1:
             raise Misconfigured(f"method {label!r} is given twice")
@@ -166,7 +168,12 @@ def runs_of(labels: Sequence[str], study: StudyFile) -> list[str]:
             raise Misconfigured(
                 f"method {label[:40]!r}…: over {LONGEST} characters", hint="put settings into the study"
             )
-        if make(label, study).study.training.alignment_warmup_rounds > study.rounds.total:
+        method = make(label, study)
+        same = next((other for other, before in made.items() if before == method), None)
+        if same is not None:
+            raise Misconfigured(f"method {label!r} is {same!r} in other words", hint="name it once")
+        made[label] = method
+        if method.study.training.alignment_warmup_rounds > study.rounds.total:
             raise Misconfigured(f"method {label!r}: its warm-up is longer than the {study.rounds.total} rounds")
     return list(dict.fromkeys(_runs_as(label, study) for label in labels))
 

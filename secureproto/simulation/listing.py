@@ -4,7 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from secureproto.errors import Conflict, Unavailable
-from secureproto.simulation.baselines.catalogue import METHODS
+from secureproto.simulation.baselines.catalogue import METHODS, sections_of
 from secureproto.simulation.data.catalogue import example_study, known
 from secureproto.simulation.partition.spec import schemes
 
@@ -14,6 +14,7 @@ def listing() -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for name, kind in METHODS.items():
         own = [f"{field.name}={field.default}" for field in fields(kind) if field.name != "study"]
+        own += [f"keys of {', '.join(f'[{section}]' for section in sections_of(name))}"] if name != "majority" else []
         found.append({"what": "method", "name": name, "takes": ", ".join(own), "about": kind.title})
     for data in known():
         found.append({"what": "data", "name": data.name, "takes": f"files: {data.files}", "about": data.title})

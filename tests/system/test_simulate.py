@@ -278,6 +278,8 @@ BAD: list[tuple[list[Any], int, str]] = [
     (["--methods", "fedprox:mi=1"], 2, "no key 'mi'"),
     (["--methods", "fedprox:mu=much"], 2, "mu is a number"),
     (["--methods", "local,local"], 2, "given twice"),
+    (["--methods", "fedprox:mu=0.1,fedprox:mu=0.10"], 2, "in other words"),
+    (["--methods", "fedprox,fedprox:mu=0.01"], 2, "in other words"),
     (["--data", "hart"], 2, "hart"),
     (["--partition", "dirichlet:0"], 2, "dirichlet"),
     (["--partition", "dirichelt:1", "--sites", "3"], 2, "did you mean dirichlet?"),

@@ -56,7 +56,7 @@ def make(text: str, study: StudyFile) -> Method:
     if name not in METHODS:
         raise Misconfigured(f"no method {name!r}", hint=nearest(name, METHODS))
     kind, own = METHODS[name], {}
-    sections = {key: section for section in _sections(name) for key in type(getattr(study, section)).model_fields}
+    sections = {key: section for section in sections_of(name) for key in type(getattr(study, section)).model_fields}
     known = {field.name: field for field in fields(kind) if field.name != "study"}
     given: set[str] = set()
     for part in rest.split(":") if ":" in text else ():
@@ -84,7 +84,8 @@ def nearest(name: str, known: "dict[str, Any] | list[str]") -> str:
     return f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(known))}"
 
 
-def _sections(name: str) -> tuple[str, ...]:
+def sections_of(name: str) -> tuple[str, ...]:
+    """The sections of a study whose keys a method takes as its own settings."""
     return OWN if name == "protoaligned" else TRAINING
 
 
