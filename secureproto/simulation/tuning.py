@@ -20,7 +20,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from secureproto.errors import Misconfigured
-from secureproto.simulation.baselines.catalogue import METHODS, OWN, TRAINING, make, nearest
+from secureproto.simulation.baselines.catalogue import METHODS, make, nearest, sections_of
 from secureproto.simulation.command import session
 from secureproto.simulation.experiment import runs_of, with_rounds
 from secureproto.simulation.history import RECEIVED, TUNED, VALIDATION, History
@@ -127,8 +127,7 @@ def _free(label: str, given: Mapping[str, Sequence[str]]) -> dict[str, Sequence[
 def _keys(label: str) -> list[str]:
     """All keys that a method takes."""
     name = label.partition(":")[0]
-    sections = OWN if name == "protoaligned" else TRAINING
-    shared = [key for section in sections for key in SECTIONS[section].model_fields]
+    shared = [key for section in sections_of(name) for key in SECTIONS[section].model_fields]
     return [*(field.name for field in fields(METHODS[name]) if field.name != "study"), *shared]
 
 

@@ -5,8 +5,8 @@ Invariant: best marks are within a column; the mean over partitions is not ranke
 
 from collections.abc import Sequence
 
-from secureproto.simulation.report.tables import DASH, Cell, Table, score
-from secureproto.simulation.report.words import POINT_NAMES, measure_name
+from secureproto.simulation.report.tables import DASH, Cell, Table, over_points, score
+from secureproto.simulation.report.words import measure_name
 from secureproto.simulation.results import Part, across
 from secureproto.simulation.results.parts import Across, one_data_set
 from secureproto.simulation.results.reported import POINTS
@@ -40,15 +40,12 @@ def _table(parts: Sequence[Part], found: Sequence[Across], measure: Measure) -> 
     columns = (*(part.name for part in parts), *((mean_of(parts),) if averaged else ()))
     by_key = {(one.method, one.point): one for one in found}
     name = measure_name(measure)
-    return Table(
-        caption=f"{name[0].upper()}{name[1:]} on test records, by partition",
-        groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
-        columns=("method", *(columns * len(points))),
-        rows=tuple(
-            (
-                Cell(label),
-                *(cell for point in points for cell in _cells(by_key.get((label, point)), parts, averaged)),
-            )
+    return over_points(
+        f"{name[0].upper()}{name[1:]} on test records, by partition",
+        points,
+        columns,
+        (
+            (label, [_cells(by_key.get((label, point)), parts, averaged) for point in points])
             for label in dict.fromkeys(one.method for one in found)
         ),
     )

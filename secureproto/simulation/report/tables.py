@@ -3,7 +3,7 @@
 Invariant: a number that is not there is a dash, never a zero.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from secureproto.simulation.history import RECEIVED, TUNED
@@ -38,6 +38,18 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
 
+def over_points(
+    caption: str, points: Sequence[str], columns: Sequence[str], rows: Iterable[tuple[str, Iterable[Iterable[Cell]]]]
+) -> Table:
+    """The same columns under every point. `rows`: a label, and for each point its cells."""
+    return Table(
+        caption=caption,
+        groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
+        columns=("method", *(tuple(columns) * len(points))),
+        rows=tuple((Cell(label), *(cell for cells in groups for cell in cells)) for label, groups in rows),
+    )
+
+
 def by_measure(summary: Summary, measure: Measure) -> Table:
     """Mean, worst site, spread and the difference to the reference, at every point that a method was scored at."""
     points = _points(summary)
@@ -45,18 +57,14 @@ def by_measure(summary: Summary, measure: Measure) -> Table:
     difference = () if summary.reference is None else (f"vs {summary.reference}",)
     columns = ("mean", "worst", "spread", *difference)
     name = measure_name(measure)
-    return Table(
-        caption=f"{name[0].upper()}{name[1:]} on test records",
-        groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
-        columns=("method", *(columns * len(points))),
-        rows=tuple(
+    return over_points(
+        f"{name[0].upper()}{name[1:]} on test records",
+        points,
+        columns,
+        (
             (
-                Cell(method.label),
-                *(
-                    cell
-                    for point in points
-                    for cell in _of_point(summary, method, point, measure, best.get((point, measure)))
-                ),
+                method.label,
+                [_of_point(summary, method, point, measure, best.get((point, measure))) for point in points],
             )
             for method in summary.methods
         ),

@@ -3,34 +3,19 @@
 import io
 import re
 import sys
-from dataclasses import dataclass
 
 import pytest
 
 from secureproto.cli import output
 from secureproto.cli.output import emit_blocks
-
-
-@dataclass(frozen=True)
-class Cell:
-    text: str
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
-
+from secureproto.simulation.results.terminal import Block, Text
 
 TEXTS = ("0.853 ± 0.012", "0.731", "0.066", "0.628", "0.853 (3 of 4 sites)", "+0.021 [+0.003, +0.039]")
-TABLE = Table(
+TABLE = Block(
     "dirichlet:0.3, 8 sites",
     ("method", "point", "accuracy", "worst site", "spread", "balanced", "AUC", "accuracy vs local"),
     tuple(
-        (Cell(name), Cell("received"), *(Cell(text, text == "0.731") for text in TEXTS))
+        (Text(name), Text("received"), *(Text(text, text == "0.731") for text in TEXTS))
         for name in ("fedavg", "protoaligned:representation=presence:normalisation=power", "[red]local[/red]")
     ),
     ("a note",),

@@ -2,14 +2,12 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from secureproto.cli.root import run
 from secureproto.data.source import Loaded
@@ -25,31 +23,21 @@ from secureproto.simulation.baselines.local import Local
 from secureproto.simulation.outcomes import outcomes
 from secureproto.simulation.population import GivenSites, SiteData
 from secureproto.simulation.statistics import Interval
-from secureproto.study.file import digest
 from secureproto_client import benefit_sources
 from secureproto_client.benefit import Benefit, Line, Question, _too_wide, answer
 from secureproto_client.pointer import Pointer
 from secureproto_client.stopping import only_client
+from support.asking import forbidden, published
 from support.learning import blobs, tabular_study
-from support.site_peer import STUDY, Peer, study_bytes
+from support.site_peer import STUDY, Peer
 from support.site_rig import RECORDS, Rig, enrolled, with_records
 
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 NOT_COUNTED = "balanced accuracy and AUC are not counted in the verdict"
 SMALL = tabular_study(rounds={"total": 4})
 
 
-def published(study: Any = SMALL, *, prototypes: bool = True) -> tuple[Arrays, Arrays]:
-    """(shared, head) of a version that nobody trained, with prototypes as far apart as they can be."""
-    shared, head = map(dict, initial_arrays(build(study)))
-    if prototypes:
-        shared["prototypes"] = np.eye(*shared["prototypes"].shape)
-        shared["prototype_age"] = np.zeros_like(shared["prototype_age"])
-    return shared, head
-
-
 def question(train: Records, test: Records, **values: Any) -> Question:
-    shared, head = published()
+    shared, head = published(SMALL)
     given = {"study": SMALL, "model": "version 3", "version": 3, "shared": shared, "head": head, "site": "a"}
     return Question(**{**given, "loaded": Loaded(train, test), **values})
 
@@ -106,7 +94,7 @@ def test_a_file_without_a_head_is_used_by_its_prototypes_and_gets_one() -> None:
     found = answer(question(train, test, head=None))
     names = [each.model for each in found.lines]
     assert names[1:] == ["as received, nearest prototype", "with a head trained here", "after local training"]
-    model, (shared, head) = build(SMALL), published()
+    model, (shared, head) = build(SMALL), published(SMALL)
     prototypes = receive(model, shared, head)
     expected = score(test.y, nearest_prototype(model, prototypes, test.x))
     assert accuracy(found.lines[1]) == expected.accuracy
@@ -115,14 +103,14 @@ def test_a_file_without_a_head_is_used_by_its_prototypes_and_gets_one() -> None:
     joined = Received(3, shared, {name: array for name, array in own.items() if name.startswith("head.")})
     load_arrays(model, candidates(model, Start(SMALL, joined, "a"), records=train)["local"])
     assert values(found.lines[3]) == pytest.approx(values_of(evaluate(model, test)))
-    shared = published(prototypes=False)[0]
+    shared = published(SMALL, prototypes=False)[0]
     without = answer(question(train, test, head=None, shared=shared))
     assert [each.model for each in without.lines] == ["own data only", *names[2:]]
     assert accuracy(without.lines[1]) == accuracy(found.lines[2])
 
 
 def test_what_is_in_use_has_the_last_word() -> None:
-    shared, head = published()
+    shared, head = published(SMALL)
     spoilt = {name: -array for name, array in head.items()}
     found = answer(question(blobs(60), blobs(90, seed=9), in_use=("3-own", shared, spoilt)))
     assert found.lines[-1].model == "in use: 3-own"
@@ -262,10 +250,6 @@ def test_an_enrolled_site_asks_of_its_newest_version_without_a_network(
     assert shown["verdict"] in out
 
 
-def forbidden(*_: object, **__: object) -> None:
-    raise AssertionError("a connection was opened")
-
-
 def test_the_model_in_use_is_the_one_a_person_holds(rig: Rig) -> None:
     play(rig)
     Pointer(rig.start().site.models(STUDY)).use("0")
@@ -296,129 +280,6 @@ def test_beside_a_running_client(rig: Rig) -> None:
     with only_client(rig.paths):
         assert run(["simulate", "benefit", "--site-dir", str(rig.root)]) == 7  # it may be making the key
     assert benefit_sources.of_site(rig.paths, None).model == "version 1"
-
-
-# ---- before joining
-
-Ask = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Runs the command on files as a newcomer has them; `arguments` come last and win."""
-    from secureproto.study.file import load
-
-    study = load(study_bytes())
-    shared, head = published(study)
-    (tmp_path / "study.toml").write_bytes(study_bytes())
-    (tmp_path / "patients.csv").write_text(RECORDS)
-    said = {"study": study.name, "model": "7", "study_digest": digest(study_bytes())}
-    save_file({**shared, **head}, tmp_path / "m.safetensors", said)
-    save_file(shared, tmp_path / "shared.safetensors")
-
-    def command(*arguments: str, data: str = "patients.csv", model: str = "m.safetensors") -> tuple[int, str, str]:
-        files = ["--model", str(tmp_path / model), "--data", str(tmp_path / data)]
-        code = run(["simulate", "benefit", str(tmp_path / "study.toml"), *files, *arguments])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return command
-
-
-def test_a_hospital_that_has_not_joined(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "socket", forbidden)
-    code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")
-    assert code == 0, err
-    shown = json.loads(out)
-    assert [each["model"] for each in shown["models"]] == ["own data only", "as received", "after local training"]
-    assert shown["federation_model"].endswith("m.safetensors")
-    assert ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")[1] == out
-    code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "jsonl", model="shared.safetensors")
-    assert code == 0
-    rows = [json.loads(row) for row in out.splitlines()]
-    assert [row["model"] for row in rows[::3]][1:3] == ["as received, nearest prototype", "with a head trained here"]
-    assert "note: the file has no head" in err
-    assert "does not say of which study it is" in err
-
-
-def test_the_data_table_of_a_toml_file(ask: Ask, tmp_path: Path) -> None:
-    table = 'kind = "csv"\npath = "patients.csv"\nid_column = "id"\nhold_out = 0.4\n'
-    (tmp_path / "client.toml").write_text("[data]\n" + table)
-    one, other = ask(data="client.toml"), ask("--id-column", "id", "--hold-out", "0.4")
-    assert one[:2] == other[:2]
-    assert one[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "files", "line"),
-    [
-        ([], {}, "patients.csv: hold_out needs id_column or split_column"),
-        (["--hold-out", "0"], {}, "small: no row is held out: nothing can be compared"),
-        (["--id-column", "nobody"], {}, "patients.csv: line 1: no column nobody"),
-        (["--split-column", "sex"], {}, 'row 1 (line 2): the split is none of "train", "test" and empty'),
-        ([], {"data": "no.csv"}, "no.csv: hold_out needs"),
-        (["--id-column", "id"], {"data": "no.csv"}, "no.csv: cannot be read"),
-        ([], {"data": "no.toml"}, "no.toml: cannot be read"),
-        ([], {"data": "records.xlsx"}, "records.xlsx: is neither .csv nor .toml"),
-        ([], {"data": "study.toml"}, "study.toml: data: "),
-        (["--id-column", "id"], {"data": "study.toml"}, "options for columns are for a CSV file"),
-        (["--id-column", "id"], {"model": "no.safetensors"}, "no.safetensors: cannot be read"),
-        (["--id-column", "id"], {"model": "patients.csv"}, "patients.csv: is not a safetensors file"),
-    ],
-)  # fmt: skip
-def test_wrong_input_is_one_line(ask: Ask, arguments: list[str], files: dict[str, str], line: str) -> None:
-    code, out, err = ask(*arguments, **files)
-    assert (code, out) == (2, "")
-    assert line in err.splitlines()[0]
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("said", "change", "line"),
-    [
-        ({"study": "other"}, {}, "m.safetensors: is a model of study 'other', the study file is of small"),
-        ({"study_digest": "0" * 64}, {}, "m.safetensors: was made with another study file of small"),
-        ({}, {"head.weight": np.zeros((2, 9), np.float32)}, "tensor weight has shape (2, 9) in place of (2, 4)"),
-        ({}, {"extra": np.zeros(2)}, "m.safetensors: tensor extra is none of a model"),
-        ({}, {"extractor.9.weight": np.zeros(2)}, "m.safetensors: model does not fit the study: tensor 9.weight"),
-        ({}, {"prototypes": np.zeros((3, 4))}, "the global prototypes have another shape"),
-        ({}, {"head.bias": np.array([0, np.nan], np.float32)}, "tensor head.bias: a number is not finite"),
-    ],
-)
-def test_a_model_of_something_else(ask: Ask, tmp_path: Path, said: dict[str, str], change: Arrays, line: str) -> None:
-    from secureproto.study.file import load
-
-    shared, head = published(load(study_bytes()))
-    save_file({**shared, **head, **change}, tmp_path / "m.safetensors", said)
-    code, _, err = ask("--id-column", "id")
-    assert code == 2
-    assert line in err.splitlines()[0]
-
-
-def test_a_number_that_is_none_is_named_by_place(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "patients.csv").write_text(RECORDS.replace("p3,50", "p3,nan"))
-    code, _, err = ask("--id-column", "id")
-    assert code == 2
-    assert "patients.csv: row 3 (line 4): column age: not a number" in err.splitlines()[0]
-
-
-def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study = str(tmp_path / "study.toml")
-    for arguments in ([study], [study, "--model", "m"], ["--model", "m"], ["--id-column", "id"]):
-        assert run(["simulate", "benefit", *arguments]) == 2
-        assert "STUDY.toml" in capsys.readouterr().err
-
-
-def test_without_arguments_it_says_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SECUREPROTO_SITE", raising=False)
-    assert run(["simulate", "benefit"]) == 2
-    line, hint = capsys.readouterr().err.splitlines()
-    for needed in ("--site-dir DIR", "STUDY.toml", "--model", "--data"):
-        assert needed in line
-    assert "simulate benefit --help" in hint
 
 
 def test_in_a_site_s_directory_it_needs_no_arguments(

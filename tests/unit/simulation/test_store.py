@@ -1,13 +1,8 @@
 """The store of a run: what is put is got to the last bit, a transaction is all or nothing, a file has one user."""
 
-import fcntl
-import os
-import shutil
-import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,18 +12,9 @@ from hypothesis.extra import numpy as hnp
 
 from secureproto.errors import Conflict, IntegrityBroken, Unavailable
 from secureproto.learning.arrays import Arrays
-from secureproto.simulation import one_file
-from secureproto.simulation.history import Measured, RoundRecord, SiteRound
 from secureproto.simulation.store import FORMAT, RunStore
+from support.run_files import RECORD, arrays
 
-MEASURED = Measured(accuracy=0.1 + 0.2, balanced_accuracy=1 / 3, auc=None, n=7)
-RECORD = RoundRecord(
-    number=0,
-    sites={"böse 'site'": SiteRound(points={"received": {"test": MEASURED}}, steps=3, cross_entropy=1e-300)},
-    relation=((0.5, 0.5), (0.25, 0.75)),
-    loss=float(np.float32(0.1)),
-    seconds=1.5,
-)
 some = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.int64]),
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
@@ -45,16 +31,6 @@ def store(path: Path) -> Iterator[RunStore]:
     store = RunStore(path)
     yield store
     store.close()
-
-
-def arrays(value: float = 1.0, n: int = 3) -> Arrays:
-    return {"w": np.full(n, value, np.float32)}
-
-
-def listening(path: Path) -> None:
-    """A socket at a path."""
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
 
 
 def again(store: RunStore, path: Path) -> RunStore:
@@ -305,126 +281,3 @@ def test_a_run_without_its_seal_is_refused(path: Path, gone: str) -> None:
     database.close()
     with pytest.raises(IntegrityBroken):
         RunStore(path, reading=True)
-
-
-def lying(path: Path) -> dict[str, tuple[bytes, int]]:
-    """All that lies beside a run and itself, with its time of change."""
-    return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in path.parent.iterdir()}
-
-
-def test_a_run_that_nobody_works_on_is_one_file(store: RunStore, path: Path) -> None:
-    store.put("shared", arrays())
-    store.close()
-    before = lying(path)
-    assert list(before) == [path.name]
-    assert before[path.name][0][18:20] == b"\x01\x01"  # SQLite's word for: no log is needed, whoever reads it
-    for reading in (True, False):  # a finished run is opened for writing too, and left as it is
-        other = RunStore(path, reading=reading)
-        assert other.get("shared")["w"][0] == 1
-        other.close()
-        assert lying(path) == before
-
-
-def begun(path: Path, rounds: int = 2) -> RunStore:
-    """A run in its middle."""
-    store = RunStore(path)
-    for number in range(rounds):
-        store.add_round(RECORD.model_copy(update={"number": number}))
-    return store
-
-
-def killed(path: Path, store: RunStore) -> Path:
-    """What is left of a run whose process is killed: the same files, elsewhere."""
-    other = path.parent.with_name("killed")
-    shutil.copytree(path.parent, other)
-    store.close()
-    return other / path.name
-
-
-@pytest.mark.parametrize("missing", ["", "-shm"])
-def test_who_reads_a_run_that_was_killed_writes_nothing(path: Path, missing: str) -> None:
-    left = killed(path, begun(path))
-    if missing:
-        left.with_name(left.name + missing).unlink()
-    assert left.with_name(left.name + "-wal").stat().st_size
-    before = lying(left)
-    reader = RunStore(left, reading=True)
-    assert len(reader.rounds()) == 2
-    reader.close()
-    assert lying(left) == before
-    writer = RunStore(left)
-    assert len(writer.rounds()) == 2
-    writer.add_round(RECORD.model_copy(update={"number": 2}))
-    writer.close()
-    assert list(lying(left)) == [left.name]
-
-
-def test_a_run_of_before_that_lies_in_its_log_s_mode_is_read_as_it_lies(path: Path) -> None:
-    begun(path).close()
-    database = sqlite3.connect(path)
-    database.execute("pragma journal_mode = wal")
-    database.close()
-    before = lying(path)
-    reader = RunStore(path, reading=True)
-    assert len(reader.rounds()) == 2
-    reader.close()
-    assert lying(path) == before
-
-
-def test_a_reader_keeps_one_state(path: Path) -> None:
-    """Its facts and its rounds are read one after the other, and a writer may come between."""
-    store = begun(path)
-    reader = RunStore(path, reading=True)
-    store.add_round(RECORD.model_copy(update={"number": 2}))
-    assert len(reader.rounds()) == 2
-    reader.close()
-    store.close()
-    assert list(lying(path)) == [path.name]
-
-
-def test_a_lock_that_is_taken_away_while_it_is_waited_for_is_not_held(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who ends takes its file away; who opened it before that has a lock that keeps nobody out."""
-    taken = list[int]()
-
-    def flock(descriptor: int, operation: int) -> None:
-        fcntl.flock(descriptor, operation)
-        if not taken:
-            path.with_suffix(".lock").unlink()
-        taken.append(descriptor)
-
-    monkeypatch.setattr(one_file, "fcntl", SimpleNamespace(**{**vars(fcntl), "flock": flock}))
-    store = RunStore(path)
-    with pytest.raises(Conflict):
-        RunStore(path)
-    store.close()
-
-
-STRANGE: dict[str, Callable[[Path], object]] = {
-    "folder": Path.mkdir,
-    "pipe": os.mkfifo,
-    "socket": listening,
-    "link to nothing": lambda path: path.symlink_to("nowhere"),
-}
-
-
-@pytest.mark.parametrize("reading", [False, True])
-@pytest.mark.parametrize("ending", [".sqlite", ".lock", ".sqlite-wal", ".sqlite-shm", ".sqlite-journal"])
-@pytest.mark.parametrize("kind", STRANGE)
-@pytest.mark.timeout(20)
-def test_what_is_no_file_is_one_line_and_is_not_waited_for(path: Path, kind: str, ending: str, reading: bool) -> None:
-    store = begun(path)
-    store.close()
-    strange = path.with_suffix(ending)
-    strange.unlink(missing_ok=True)
-    STRANGE[kind](strange)
-    try:
-        RunStore(path, reading=reading).close()
-    except (IntegrityBroken, Unavailable) as error:
-        found = error.message
-    else:
-        found = f"{path}: taken"
-        assert kind == "link to nothing" or (ending == ".lock" and reading)
-    assert str(path.parent) in found
-    assert "\n" not in found
