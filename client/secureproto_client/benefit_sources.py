@@ -200,6 +200,10 @@ def _demand_fit(
     for name in shared:
         if name not in (PROTOTYPES, PROTOTYPE_AGE) and not name.startswith(EXTRACTOR):
             raise Misconfigured(f"{path}: tensor {name[:64]} is none of a model", hint="give an exported model")
+    if PROTOTYPES not in shared or PROTOTYPE_AGE not in shared:
+        raise Misconfigured(
+            f"{path}: holds no global prototypes", hint="give a model that a server published: of protoaligned"
+        )
     model = build(study, allowed_factories)
     first_head = initial_arrays(model)[1]
     try:

@@ -16,6 +16,9 @@ def verdict(model: str, gains: Gains, rows: int) -> str:
     better = [measure for measure, gain in known.items() if gain.sign > 0]
     worse = [measure for measure, gain in known.items() if gain.sign < 0]
     open_ = [measure for measure in known if measure not in better + worse]
+    if known and all(gain.mean == gain.low == gain.high == 0 for gain in known.values()):
+        measures = " and ".join(map(_name, known))
+        return f"Joining makes no difference on {rows} held-out rows: {model} and own data only have one {measures}."
     if not better and not worse:
         told = "; ".join(_told(measure, known[measure]) for measure in open_)
         compared = f"{model} against own data only: {told}"

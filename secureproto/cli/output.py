@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Form = Literal["table", "json", "jsonl"]
 Row = Mapping[str, object]
@@ -79,10 +80,9 @@ class Block(Protocol):
 def emit_blocks(blocks: Sequence[Block]) -> None:
     """Print tables one after the other to stdout, each within the width of the terminal.
 
-    The first column, which holds names, gives way first; where that is not enough lines are broken between words, so
-    that no number is ever cut.
+    The first column, which holds names, gives way first; where that is not enough each row becomes a list of its
+    cells, a line each, so that no number is ever cut.
     """
-    from rich.table import Table
     from rich.text import Text
 
     console = _console()
@@ -91,16 +91,36 @@ def emit_blocks(blocks: Sequence[Block]) -> None:
             console.print()
         if block.title:
             console.print(Text(block.title, style="bold"))
-        table = Table(box=None, header_style="bold", pad_edge=False)
         texts = [[column, *(row[place].text for row in block.rows)] for place, column in enumerate(block.columns)]
-        whole = sum(max(map(len, column)) + GAP for column in texts[1:]) + LEAST_NAME <= console.width
-        for place, column in enumerate(texts):
-            table.add_column(Text(column[0]), overflow="fold", no_wrap=whole and place > 0)
-        for row in block.rows:
-            table.add_row(*(Text(cell.text, style="bold" if cell.best else "") for cell in row))
-        console.print(table)
+        if sum(max(map(len, column)) + GAP for column in texts[1:]) + LEAST_NAME <= console.width:
+            console.print(_side_by_side(block))
+        else:
+            _one_below_another(block, console)
         for note in block.notes:
             console.print(Text(note, style="dim"))
+
+
+def _side_by_side(block: Block) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for place, column in enumerate(block.columns):
+        table.add_column(Text(column), overflow="fold", no_wrap=place > 0)
+    for row in block.rows:
+        table.add_row(*(Text(cell.text, style="bold" if cell.best else "") for cell in row))
+    return table
+
+
+def _one_below_another(block: Block, console: "Console") -> None:
+    """The first cell of a row, under it the others with the names of their columns."""
+    from rich.text import Text
+
+    width = max(map(len, block.columns[1:]), default=0) + GAP
+    for row in block.rows:
+        console.print(Text(row[0].text, style="bold"))
+        for column, cell in zip(block.columns[1:], row[1:], strict=True):
+            console.print(Text(f"  {column:<{width}}").append(cell.text, style="bold" if cell.best else ""))
 
 
 def _rows(value: Row | Sequence[Row]) -> Sequence[Row]:

@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 SHARE = click.FloatRange(0, 1, max_open=True)
+SOME = click.FloatRange(0, 1, min_open=True, max_open=True)
 AT_LEAST_1 = click.IntRange(1)
 
 
@@ -62,7 +63,7 @@ DIVISION = _options(
         type=click.Choice(["given", "stratified"]),
         help="The test part: the data's own, or drawn at each site by class. Default: given where there is one.",
     ),
-    click.option("--test-share", type=SHARE, default=0.3, show_default=True, help="Of a stratified split."),
+    click.option("--test-share", type=SOME, default=0.3, show_default=True, help="Of a stratified split."),
     click.option(
         "--repeated", is_flag=True, help="Another stratified split for each seed (the seeds of --out are settled)."
     ),

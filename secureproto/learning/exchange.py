@@ -66,7 +66,7 @@ def receive(model: Model, shared: ArrayMap, head: ArrayMap) -> GlobalPrototypes:
     values, age = shared.get(PROTOTYPES), shared.get(PROTOTYPE_AGE)
     if values is None or age is None or values.shape != shape or age.shape != shape[:1]:
         raise Misconfigured(
-            "model does not fit the study: the global prototypes have another shape",
+            "model does not fit the study: the global prototypes are missing, or of another shape",
             hint="install the version of the model that the study was made with",
         )
     load_arrays(model.extractor, _without_prefix(EXTRACTOR, shared))

@@ -88,7 +88,7 @@ class Ground:
             f"{name}: {count} value{'s' if count > 1 else ''} outside the study's range"
             for name, count in self.reading.clamped.items()
         ]
-        return [*left_out, *self.reading.notes, *clamped]
+        return [*left_out, *self.reading.notes, *clamped, *_short_of_validation(self.divisions)]
 
 
 def prepare(asked: Asked) -> Ground:
@@ -138,6 +138,22 @@ def require_validation(ground: Ground, why: str) -> None:
     sites = (rows for partition in ground.divisions.partitions for rows in partition.sites.values())
     if not any(len(rows.validation) for rows in sites):
         raise Misconfigured(f"{why} needs validation records", hint="give --validation 0.2")
+
+
+def _short_of_validation(divisions: Divisions) -> list[str]:
+    """A line where a site has clearly fewer validation records than the share that was asked for."""
+    asked = divisions.partitions[0].options.validation_share
+    sites = [(name, rows) for partition in divisions.partitions for name, rows in partition.sites.items()]
+    short = {}
+    for name, rows in sites:
+        records = len(rows.train) + len(rows.validation)
+        if round(asked * records) - len(rows.validation) > 1:
+            short[name] = len(rows.validation) / records
+    if not short:
+        return []
+    name = min(short, key=lambda site: (short[site], site))
+    few = f"{len(short)} of {len(divisions.partitions[0].sites)} sites keep less than the {asked:g} asked for"
+    return [f"validation: {few} ({name} {short[name]:.2f}): a class keeps a record to train on"]
 
 
 def split_of(asked: Asked, pool: Pool) -> Split:

@@ -73,7 +73,7 @@ class ClientSite:
         assert done.code == 0, done.err
         again = self.run(*arguments)
         assert (again.code, "by telephone" in asked.err, "by telephone" in again.err) == (0, True, False)
-        self.paths.hold_out_key.write_bytes(KEY)  # by a drawn one, three runs in a hundred hold none of ten records out
+        self.paths.hold_out_key.write_bytes(KEY)  # a drawn one holds none of ten records out in 3 runs of 100
 
     def popen(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command."""

@@ -142,10 +142,11 @@ class Scheme(ABC):
         """
         names = self.names(demand)
         if len(names) * demand.least > len(ground.rows):
+            able = len(ground.rows) // demand.least
             raise self.refusal(
                 f"{len(names)} sites of at least {demand.least} records each are more than "
                 f"{len(ground.rows)} records can feed",
-                f"at most {len(ground.rows) // demand.least} sites, or fewer records a site",
+                f"at most {able} sites, or fewer records a site" if able else "fewer records a site, or more data",
             )
         return names
 

@@ -22,7 +22,7 @@ TABLE = Block(
 )
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [46, 80, 100, 120])
 def test_no_number_is_cut_at_any_width(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,7 +35,9 @@ def test_no_number_is_cut_at_any_width(
         "0.853": 12, "0.012": 6, "0.731": 6, "0.066": 6, "0.628": 6, "+0.021": 6, "+0.003": 6, "+0.039": 6
     }  # fmt: skip
     assert lines.count("") == 1
-    if width == 120:
+    if width < 120:
+        assert "  accuracy vs local  +0.021 [+0.003, +0.039]" in lines
+    else:
         assert any(re.search(r"0\.853 \(3 of 4 sites\) +\+0\.021 \[\+0\.003, \+0\.039\]", line) for line in lines)
 
 

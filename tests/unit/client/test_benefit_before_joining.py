@@ -96,7 +96,8 @@ def test_wrong_input_is_one_line(ask: Ask, arguments: list[str], files: dict[str
         ({}, {"head.weight": np.zeros((2, 9), np.float32)}, "tensor weight has shape (2, 9) in place of (2, 4)"),
         ({}, {"extra": np.zeros(2)}, "m.safetensors: tensor extra is none of a model"),
         ({}, {"extractor.9.weight": np.zeros(2)}, "m.safetensors: model does not fit the study: tensor 9.weight"),
-        ({}, {"prototypes": np.zeros((3, 4))}, "the global prototypes have another shape"),
+        ({}, {"prototypes": np.zeros((3, 4))}, "the global prototypes are missing, or of another shape"),
+        ({}, {"prototypes": None}, "m.safetensors: holds no global prototypes"),
         ({}, {"head.bias": np.array([0, np.nan], np.float32)}, "tensor head.bias: a number is not finite"),
     ],
 )
@@ -104,7 +105,8 @@ def test_a_model_of_something_else(ask: Ask, tmp_path: Path, said: dict[str, str
     from secureproto.study.file import load
 
     shared, head = published(load(study_bytes()))
-    save_file({**shared, **head, **change}, tmp_path / "m.safetensors", said)
+    tensors = {name: array for name, array in {**shared, **head, **change}.items() if array is not None}
+    save_file(tensors, tmp_path / "m.safetensors", said)
     code, _, err = ask("--id-column", "id")
     assert code == 2
     assert line in err.splitlines()[0]

@@ -34,10 +34,21 @@ def test_better_in_one_measure_and_worse_in_another() -> None:
     assert "AUC -0.050" in found
 
 
-@pytest.mark.parametrize("unclear", [OPEN, gain(0.0, 0.0, 0.0), gain(0.03, 0.0, 0.1), gain(0.3, None, None)])
+@pytest.mark.parametrize("unclear", [OPEN, gain(0.0, -0.1, 0.1), gain(0.03, 0.0, 0.1), gain(0.3, None, None)])
 def test_what_cannot_be_told(unclear: Interval) -> None:
     found = verdict("x", {"accuracy": unclear, "auc": None}, 16)
     assert found.startswith(
         "Whether joining is better cannot be told from 16 held-out rows (x against own data only:"
     )
     assert "AUC" not in found
+
+
+def test_models_that_score_alike_are_said_to() -> None:
+    same = gain(0.0, 0.0, 0.0)
+    found = verdict("in use: 3-own", {"accuracy": same, "auc": same, "balanced_accuracy": None}, 80)
+    assert found == (
+        "Joining makes no difference on 80 held-out rows: in use: 3-own and own data only have one accuracy and AUC."
+    )
+    assert "cannot be told" in verdict("x", {"accuracy": same, "auc": OPEN}, 80)
+    assert "cannot be told" in verdict("x", {"accuracy": gain(0.0, None, None)}, 1)
+    assert "cannot be told" in verdict("x", {"accuracy": None}, 80)

@@ -68,3 +68,19 @@ def test_classes_without_holders_are_told_once_before_anything_is_trained(
         pass
     found = [line for line in said if "min_holders" in line]
     assert found == [f"prototypes.min_holders is {least}: {line}" for line in told]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        (0.2, []),
+        (
+            0.999,
+            ["3 of 4 sites keep less than the 0.999 asked for (long-beach 0.98): a class keeps a record to train on"],
+        ),
+    ],
+)
+def test_fewer_validation_records_than_asked_for_are_told(share: float, told: list[str], tmp_path: Path) -> None:
+    values = {"partition": "iid", "sites": 4} if share == 0.2 else {}
+    found = [line for line in prepare(asked(tmp_path, {}, validation=share, **values)).told() if "asked for" in line]
+    assert found == [f"validation: {line}" for line in told]

@@ -61,7 +61,10 @@ def test_more_sites_than_the_data_can_feed() -> None:
     for text in ("iid", "dirichlet:1", "quantity:1", "feature-shift"):
         told = refused([50, 49], text, sites=10)
         assert "10 sites of at least 10 records each are more than 99 records can feed" in told
-        assert "at most 9 sites" in told
+        assert "at most 9 sites, or fewer records" in told
+        told = refused([3, 3], text, sites=10)
+        assert "at most" not in told
+        assert "fewer records a site, or more data" in told
 
 
 @pytest.mark.parametrize("text", ["iid", "quantity:10000"])
