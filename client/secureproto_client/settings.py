@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from secureproto.data.settings import DataSettings, below
+from secureproto.data.settings import FOLD_SHARE, DataSettings, below
 from secureproto.environment import require_known
 from secureproto.errors import Misconfigured
 from secureproto.regular import read_regular
@@ -104,7 +104,7 @@ class TrainingSettings(_Section):
 
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     fine_tune: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    validation: Annotated[float, AfterValidator(_share_or_none)] = 0.2
+    validation: Annotated[float, AfterValidator(_share_or_none)] = FOLD_SHARE
 
 
 class Settings(BaseSettings):

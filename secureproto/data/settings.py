@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 HoldOutShare = Annotated[float, Field(ge=0, lt=1)]
+FOLD_SHARE = 0.2  # of the training records judge at a time where a site chooses what it uses (`data.folds`)
 
 
 class _Settings(BaseModel):

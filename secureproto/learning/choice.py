@@ -8,11 +8,11 @@
 What is chosen is what a site *uses*. What it trains on and uploads starts from the version as received, whatever was
 chosen: a private choice would otherwise be a release.
 
-The candidates are judged by their log loss on records that they were not fitted on: records set aside (`choose`), or
-the site's training records, one fold after the other (`cross_fitted`). Log loss, because on 30 records it tells more
-than a count of errors. The received extractor has seen those training records, so all candidates look better there
-than they are, and sharp heads the most: a candidate must be ahead by MARGIN standard errors to take the place of one
-that stands before it in KINDS. What this costs and brings is measured in ops/bench/choice_heart.py.
+The candidates are judged by their log loss on records that they were not fitted on: the site's training records, one
+fold after the other (`cross_fitted`). Log loss, because on 30 records it tells more than a count of errors. The
+received extractor has seen those training records, so all candidates look better there than they are, and sharp heads
+the most: a candidate must be ahead by MARGIN standard errors to take the place of one that stands before it in KINDS.
+What this costs and brings is measured in ops/bench/choice_heart.py.
 
 Invariants: equal arguments give equal choices; a candidate whose training diverges is none; the candidate `local` is
 to the last bit what the site's next local training makes.
@@ -75,24 +75,13 @@ class Choice:
     weights: Arrays
 
 
-def choose(model: Model, start: Start, *, records: Records, validation: Records) -> Choice:
-    """Fit the candidates on `records` and judge them on `validation`, which nothing was trained on.
-
-    `model` is any of the study's; its weights are others afterwards. Without validation records: `mixed`.
-
-    Raises:
-        Misconfigured: the version is not of this model, or its outputs are not finite.
-    """
-    fitted = candidates(model, start, records=records)
-    losses = judge(model, fitted, validation)
-    kind = pick(losses)
-    return Choice(kind, _means(losses), len(validation), len(np.unique(validation.y)), fitted[kind])
-
-
 def cross_fitted(model: Model, start: Start, *, records: Records, folds: NDArray[np.int64]) -> Choice:
     """Judge every training record by candidates fitted on the other folds; then fit what was chosen on all.
 
-    `folds`: (n,) any integers. `model` and errors as in `choose`.
+    `folds`: (n,) any integers. `model` is any of the study's; its weights are others afterwards.
+
+    Raises:
+        Misconfigured: the version is not of this model, or its outputs are not finite.
     """
     losses, y = out_of_fold(model, start, records=records, folds=folds)
     left = dict(losses)
@@ -144,7 +133,8 @@ def log_losses(y: NDArray[np.int64], probabilities: F64) -> F64:
 def candidates(model: Model, start: Start, *, records: Records, fold: int | None = None) -> dict[Kind, Arrays]:
     """The weights of each candidate of `start`, fitted on `records`; without those that diverge.
 
-    `fold`: which part of the records was left out; each has its own order of records. Raises as `choose`.
+    `fold`: which part of the records was left out; each has its own order of records. Raises as
+    `cross_fitted`.
     """
     prototypes = receive(model, start.received.shared, start.received.head)
     mixed = to_arrays(model)

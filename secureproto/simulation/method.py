@@ -114,7 +114,7 @@ class Method(Protocol):
 
 @runtime_checkable
 class Choosing(Protocol):
-    """A method whose sites choose, by their validation records, which model to use after the last round."""
+    """A method whose sites choose, by their training records alone, which model to use after the last round."""
 
     def choose(self, model: Model, data: SiteData, visit: Visit) -> tuple[str, Predictor]:
         """(name of the choice, the model in use). Nothing of it is sent."""

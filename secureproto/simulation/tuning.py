@@ -23,7 +23,7 @@ from secureproto.errors import Misconfigured
 from secureproto.simulation.baselines.catalogue import METHODS, make, nearest, sections_of
 from secureproto.simulation.command import session
 from secureproto.simulation.experiment import runs_of, with_rounds
-from secureproto.simulation.history import RECEIVED, TUNED, VALIDATION, History
+from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, VALIDATION, History, Measured
 from secureproto.simulation.planning import Asked
 from secureproto.simulation.statistics import Measure
 from secureproto.study.file import load
@@ -31,7 +31,7 @@ from secureproto.study.schema import PrototypeSection, RelationSection, StudyFil
 
 EXACT = 12  # digits of a mean: what the order of a sum makes of equal ones is no difference
 MOST = 1000  # runs; of more, one was not meant
-WORDS = {RECEIVED: "as received", TUNED: "after local training"}
+WORDS = {RECEIVED: "as received", TUNED: "after local training", CHOSEN: "as chosen"}
 SECTIONS: dict[str, type[BaseModel]] = {
     "training": TrainingSection,
     "relation": RelationSection,
@@ -221,14 +221,18 @@ def _validated(runs: Sequence[History], by: Measure) -> Validated | None:
     if not runs or not all(run.complete for run in runs):
         return None
     means: list[Validated] = []
-    for point in (RECEIVED, TUNED):
-        lasts = [[at.points[point].get(VALIDATION) for at in run.rounds[-1].sites.values()] for run in runs]
+    for point in WORDS:
+        lasts = [[_validation(at.points, point) for at in run.rounds[-1].sites.values()] for run in runs]
         known = [[one for one in last if one is not None and getattr(one, by) is not None] for last in lasts]
         values = [getattr(one, by) for part in known for one in part]
         if values:
             records = min(sum(one.n for one in part) for part in known)
             means.append(Validated(round(fmean(values), EXACT), point, records, max(map(len, known))))
     return max(means, key=lambda found: found.score, default=None)
+
+
+def _validation(points: Mapping[str, Mapping[str, Measured]], point: str) -> Measured | None:
+    return points.get(point, {}).get(VALIDATION)
 
 
 def _word(by: Measure) -> str:

@@ -16,7 +16,11 @@ from typing import ClassVar
 from secureproto.aggregation.options import aggregation_options
 from secureproto.aggregation.prototypes import GlobalPrototypes
 from secureproto.aggregation.round import RoundAccumulator
-from secureproto.learning.choice import Start, choose
+from secureproto.data.folds import Folding
+from secureproto.data.holdout import KEY_BYTES
+from secureproto.data.settings import FOLD_SHARE
+from secureproto.data.source import Loaded
+from secureproto.learning.choice import Start, cross_fitted
 from secureproto.learning.exchange import ArrayMap, Received, initial_arrays, receive, site_round
 from secureproto.learning.model import Model
 from secureproto.simulation.averaging import layout_of, pieces
@@ -53,11 +57,11 @@ class ProtoAligned:
 
     def choose(self, model: Model, data: SiteData, visit: Visit) -> tuple[str, Predictor]:
         """After the last round: the version as received, an own head, their blend or the model after local training,
-        by log loss on the validation records (`learning.choice`). It is used and never sent."""
-        if data.validation is None:
-            raise ValueError("a choice needs validation records")
+        by log loss on folds of the training records, as the client does it. It is used and never sent."""
         start = Start(self.study, Received(visit.round_number, visit.shared, visit.personal), visit.site)
-        found = choose(model, start, records=data.train, validation=data.validation)
+        key = self.study.model.seed.to_bytes(KEY_BYTES, "big")
+        folds = Folding(FOLD_SHARE, key).of(Loaded(data.train, data.test))
+        found = cross_fitted(model, start, records=data.train, folds=folds)
         return found.kind, with_model(model, found.weights)
 
     def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:

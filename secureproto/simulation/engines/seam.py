@@ -108,7 +108,7 @@ class Worker:
         if work.evaluate:
             points[RECEIVED] = _scores(work.method.use(model, data, visit), data)
         chosen = None
-        if work.last and isinstance(work.method, Choosing) and data.validation is not None and len(data.validation):
+        if work.last and isinstance(work.method, Choosing):
             chosen, predictor = work.method.choose(model, data, visit)
             points[CHOSEN] = _scores(predictor, data)
         started = perf_counter()

@@ -12,7 +12,7 @@ from secureproto.simulation.report.words import POINT_NAMES, measure_name, signe
 from secureproto.simulation.results import AtPoint, Estimate, MethodSummary, OverSites, Summary
 from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.results.summarise import best_methods
-from secureproto.simulation.results.terminal import partial_text
+from secureproto.simulation.results.terminal import choices_text, partial_text
 from secureproto.simulation.statistics import Interval, Measure
 
 DASH = "–"
@@ -90,7 +90,7 @@ def further(summary: Summary) -> Table:
         row.append(Cell(DASH if sent is None else readable(sent.mean)))
         row.append(Cell(DASH if seconds is None else f"{seconds.mean:.1f}"))
         if choices:
-            row.append(Cell(", ".join(f"{name} {count}×" for name, count in method.choices.items()) or DASH))
+            row.append(Cell(choices_text(method)))
         rows.append(tuple(row))
     return Table("Runs, pooled accuracy and costs", (), tuple(columns), tuple(rows))
 

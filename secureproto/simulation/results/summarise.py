@@ -77,7 +77,8 @@ def summarise(
 
 
 def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], str]:
-    """The label with the highest mean over sites, by point and measure; the first of equals.
+    """The label with the highest mean over sites, by point and measure; the first of equals. There is no best where
+    one method alone was scored (only some choose, for one).
 
     A method that lacks a seed is not ranked: its mean is over other runs, maybe over other records. So where none of
     several has all seeds, there is no best.
@@ -92,7 +93,7 @@ def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], 
                 for method in methods
                 if point in method.points and measure in method.points[point].measures
             }
-            if means:
+            if len(means) > 1:
                 best[point, measure] = max(means, key=means.__getitem__)
     return best
 

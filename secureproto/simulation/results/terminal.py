@@ -84,7 +84,8 @@ def _reading(summary: Summary) -> tuple[str, ...]:
 
 def _costs(summary: Summary) -> Block:
     target = () if summary.target is None else (f"rounds to {summary.target:g}",)
-    columns = ("method", "runs", *target, "MB a site sent", "seconds a run")
+    choices = ("sites chose",) if any(method.choices for method in summary.methods) else ()
+    columns = ("method", "runs", *target, "MB a site sent", "seconds a run", *choices)
     rows = []
     for method in summary.methods:
         failed = sum(failure.method == method.label for failure in summary.failures)
@@ -92,6 +93,7 @@ def _costs(summary: Summary) -> Block:
         row += [_rounds(method)] if target else []
         row.append(DASH if method.bytes_sent is None else f"{method.bytes_sent.mean / MEGABYTE:.3g}")
         row.append(DASH if method.seconds is None else f"{method.seconds.mean:.1f}")
+        row += [choices_text(method)] if choices else []
         rows.append(tuple(map(Text, row)))
     return Block("", columns, tuple(rows))
 
@@ -140,6 +142,11 @@ def _rounds(method: MethodSummary) -> str:
         return "not reached"
     few = "" if method.target.reached == method.target.runs else f" ({method.target.reached} of {method.target.runs})"
     return f"{method.target.rounds:g}{few}"
+
+
+def choices_text(method: MethodSummary) -> str:
+    """What its sites chose, over seeds: 'mixed 9×, own 3×'."""
+    return ", ".join(f"{name} {count}×" for name, count in method.choices.items()) or DASH
 
 
 def interval_text(interval: Interval, digits: int = 3) -> str:

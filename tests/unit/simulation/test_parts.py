@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from secureproto.simulation.history import RECEIVED, TUNED, History
+from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History
 from secureproto.simulation.results import Block, Part, across, blocks, rows, summarise, write_summary
 from secureproto.simulation.results.parts import NOT_COMPARED
 from support.histories import drawn, history, measured, record
@@ -104,6 +104,19 @@ def test_one_partition_is_a_block_of_scores_and_one_of_costs() -> None:
     }  # fmt: skip
     assert by_method["local"]["rounds to 0.6"] == "not reached"
     assert by_method["ditto"]["runs"] == "0 of 1"
+
+
+def test_what_sites_chose_is_counted_and_a_point_of_one_method_has_no_best() -> None:
+    points = {point: {site: measured(0.7) for site in "abc"} for point in (RECEIVED, TUNED, CHOSEN)}
+    fields = {site: {"chosen": name} for site, name in zip("abc", ("mixed", "own", "mixed"), strict=True)}
+    ours = [history("protoaligned", seed, record(0, points, fields=fields)) for seed in (0, 1)]
+    others = [run(method, seed, dict.fromkeys("abc", 0.6)) for method in ("local", "ditto") for seed in (0, 1)]
+    scores, costs = blocks([part("iid", *others, *ours)])
+    accuracy = {(row["method"], row["point"]): row["accuracy"] for row in cells(scores)}
+    assert accuracy["protoaligned", TUNED] == "*0.700 ± 0.000*"
+    assert accuracy["protoaligned", CHOSEN] == "0.700 ± 0.000"
+    chose = {row["method"]: row["sites chose"] for row in cells(costs)}
+    assert chose == {"local": "-", "ditto": "-", "protoaligned": "mixed 4×, own 2×"}
 
 
 def test_with_one_seed_the_block_says_that_there_is_no_interval() -> None:

@@ -162,8 +162,8 @@ class TestEvaluation:
         assert {point: set(parts) for point, parts in last.sites["a"].points.items()} == {
             RECEIVED: {TEST, VALIDATION}, CHOSEN: {TEST, VALIDATION}, TUNED: {TEST, VALIDATION},
         }  # fmt: skip
-        assert (last.sites["a"].chosen, last.sites["b"].chosen) == ("class 1", None)
-        assert set(last.sites["b"].points) == {RECEIVED, TUNED}
+        assert (last.sites["a"].chosen, last.sites["b"].chosen) == ("class 1", "class 1")
+        assert (first.sites["a"].chosen, list(last.sites["b"].points[CHOSEN])) == (None, [TEST])
         ones = np.mean(records.y[20:30] == 1)
         assert last.sites["a"].points[CHOSEN][TEST].accuracy == ones
         assert last.sites["a"].points[RECEIVED][VALIDATION].n == 10

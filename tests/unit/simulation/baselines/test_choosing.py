@@ -5,9 +5,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from secureproto.learning.choice import Kind
+from secureproto.data.folds import Folding
+from secureproto.data.source import Loaded
+from secureproto.learning.choice import Choice, Kind, Start, cross_fitted
 from secureproto.learning.dataset import Records
 from secureproto.learning.evaluate import score
+from secureproto.learning.exchange import Received
 from secureproto.learning.model import build
 from secureproto.simulation.baselines.fedavg import FedAvg
 from secureproto.simulation.baselines.protoaligned import ProtoAligned
@@ -32,6 +35,13 @@ def disagreeing(validation: int) -> GivenSites:
     return GivenSites(sites)
 
 
+def by_the_client(data: SiteData, visit: Visit) -> Choice:
+    """As `secureproto_client.training` chooses, with the simulation's key for the folds."""
+    folds = Folding(0.2, STUDY.model.seed.to_bytes(32, "big")).of(Loaded(data.train, data.test))
+    start = Start(STUDY, Received(visit.round_number, visit.shared, visit.personal), visit.site)
+    return cross_fitted(build(STUDY), start, records=data.train, folds=folds)
+
+
 def played(method: Method, sites: GivenSites) -> tuple[History, RunStore]:
     store = RunStore()
     Run(method, sites, InProcess(), store, RunOptions()).go()
@@ -49,6 +59,7 @@ def test_the_last_record_tells_what_was_chosen_and_its_scores() -> None:
         assert done.chosen == kind
         assert done.chosen in get_args(Kind)
         assert set(done.points[CHOSEN]) == {TEST, VALIDATION}
+        assert kind == by_the_client(data, visit).kind
         assert done.points[CHOSEN][TEST].accuracy == expected.accuracy
         assert done.points[CHOSEN][TEST].auc == expected.auc
     assert all(done.chosen is None for record in found.rounds[:-1] for done in record.sites.values())
@@ -63,24 +74,28 @@ def test_two_of_the_candidates_are_the_two_points(kind: Kind, point: str, monkey
 
 
 def test_the_site_that_disagrees_leaves_the_mixed_head() -> None:
-    done = played(ProtoAligned(STUDY), disagreeing(60))[0].rounds[-1].sites["c"]
+    done = played(ProtoAligned(STUDY), disagreeing(0))[0].rounds[-1].sites["c"]
     assert done.chosen in ("own", "local")
     assert done.points[CHOSEN][TEST].accuracy > done.points[RECEIVED][TEST].accuracy
 
 
-def test_without_validation_records_nothing_is_chosen_and_the_rounds_are_the_same() -> None:
-    (chosen, one), (plain, other) = (played(ProtoAligned(STUDY), disagreeing(size)) for size in (30, 0))
-    assert all(done.chosen is None for done in plain.rounds[-1].sites.values())
+def test_validation_records_have_no_say_and_the_rounds_are_the_same() -> None:
+    (with_some, one), (without, other) = (played(ProtoAligned(STUDY), disagreeing(size)) for size in (30, 0))
+    last = [[done.chosen for done in found.rounds[-1].sites.values()] for found in (with_some, without)]
+    assert last[0] == last[1]
     for owner in (SHARED, *(PERSONAL + site for site in "abc")):
         first, second = one.get(owner), other.get(owner)
         assert all(np.array_equal(first[name], second[name]) for name in first | second)
-    sent = [[done.bytes_sent for done in record.sites.values()] for record in chosen.rounds]
-    assert sent == [[done.bytes_sent for done in record.sites.values()] for record in plain.rounds]
+    sent = [[done.bytes_sent for done in record.sites.values()] for record in with_some.rounds]
+    assert sent == [[done.bytes_sent for done in record.sites.values()] for record in without.rounds]
+
+
+def test_a_site_of_one_record_takes_the_version_as_received() -> None:
+    sites = {"a": SiteData(blobs(1), blobs(9)), "b": SiteData(blobs(30), blobs(9))}
+    found, _ = played(ProtoAligned(STUDY), GivenSites(sites))
+    assert found.rounds[-1].sites["a"].chosen == "mixed"
 
 
 def test_methods_that_cannot_choose_do_not() -> None:
     assert isinstance(ProtoAligned(STUDY), Choosing)
     assert not isinstance(FedAvg(STUDY), Choosing)
-    data, visit = disagreeing(0).site("a"), Visit("a", 0, {}, {}, {})
-    with pytest.raises(ValueError, match="needs validation records"):
-        ProtoAligned(STUDY).choose(build(STUDY), data, visit)
