@@ -23,10 +23,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from secureproto.simulation.command import Request, session
 from secureproto.simulation.data.catalogue import example_study
+from secureproto.simulation.experiment import directory_name
 from secureproto.simulation.history import RECEIVED, TEST, TUNED, History
 from secureproto.simulation.tuning import TuningRequest, tune
 
@@ -58,7 +59,7 @@ SETTINGS = {
 }
 
 
-def request(name: str, labels: tuple[str, ...], arguments: argparse.Namespace) -> Request:
+def request(name: str, labels: tuple[str, ...], work: Path) -> Request:
     """What `simulate run` would be asked for."""
     setting = SETTINGS[name]
     return Request(
@@ -72,14 +73,13 @@ def request(name: str, labels: tuple[str, ...], arguments: argparse.Namespace) -
         methods=labels,
         without_baselines=True,
         models=False,
-        out=arguments.work / name,
+        out=work / name,
     )
 
 
-def choose(arguments: argparse.Namespace) -> None:
-    """Each method's candidates on the partition for it; what was chosen goes beside the results."""
-    labels = tuple(arguments.methods.split(",")) if arguments.methods else WITH_A_GRID
-    asked = TuningRequest(
+def tuning(labels: tuple[str, ...], work: Path) -> TuningRequest:
+    """What `simulate tune` would be asked for."""
+    return TuningRequest(
         study=example_study("fashion-mnist"),
         data=("fashion-mnist",),
         partition=TUNED_ON,
@@ -91,31 +91,37 @@ def choose(arguments: argparse.Namespace) -> None:
         evaluate_every=TUNING_ROUNDS,
         seeds=1,
         methods=labels,
-        out=arguments.work / "tune",
+        out=work / "tune",
     )
+
+
+def choose(arguments: argparse.Namespace) -> None:
+    """Each method's candidates on the partition for it; what was chosen goes beside the results."""
+    labels = tuple(arguments.methods.split(",")) if arguments.methods else WITH_A_GRID
+    asked = tuning(labels, arguments.work)
     rows = json.loads(TUNING.read_text()) if TUNING.exists() else []
     rows = [row for row in rows if row["method"] not in labels] + tune(asked, say)
     TUNING.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def chosen() -> dict[str, str]:
-    """Method → its chosen candidate, for those that were tuned."""
+def with_chosen(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """The chosen candidate of each method that was tuned, the others as they are."""
     rows = json.loads(TUNING.read_text()) if TUNING.exists() else []
-    return {row["method"].partition(":")[0]: row["candidate"] for row in rows if row["chosen"] == "use this"}
+    best = {row["method"].partition(":")[0]: row["candidate"] for row in rows if row["chosen"] == "use this"}
+    return tuple(best.get(label, label) for label in methods)
 
 
 def run(name: str, arguments: argparse.Namespace) -> None:
     """All runs of a setting that are not done yet."""
-    best = chosen()
     named = tuple(arguments.methods.split(",")) if arguments.methods else SETTINGS[name].methods
-    labels = tuple(best.get(label, label) for label in named)
-    asked = request(name, labels, arguments)
+    labels = with_chosen(named)
+    asked = request(name, labels, arguments.work)
     assert asked.out is not None
     with session(asked, asked.out, say) as opened:
         partition = opened.experiment.definition.partition_digest
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             for label in labels:
-                path = RESULTS / name / f"{quote(label, safe='=,+-')}.{seed}.json"
+                path = RESULTS / name / f"{directory_name(label)}.{seed}.json"
                 if not path.exists():
                     opened.go(label, seed)
                     histories = opened.experiment.histories()

@@ -52,12 +52,12 @@ def training_patients(path: Path) -> Path:
     return path
 
 
-def choose(arguments: argparse.Namespace) -> None:
-    """How each method is to be trained; all that was tried is kept."""
+def tuning(work: Path) -> TuningRequest:
+    """What `simulate tune` would be asked for."""
     labels = [":".join(filter(None, (name, PUBLISHED.get(name)))) for name in ("local", *PEERS, OURS)]
-    asked = TuningRequest(
+    return TuningRequest(
         study=example_study("heart"),
-        data=(str(training_patients(arguments.work / "training.csv")),),
+        data=(str(training_patients(work / "training.csv")),),
         site_column="site",
         repeated=True,
         test_share=0.05,
@@ -66,9 +66,13 @@ def choose(arguments: argparse.Namespace) -> None:
         grid=WAYS,
         seeds=5,
         evaluate_every=30,
-        out=arguments.work / "tune",
+        out=work / "tune",
     )
-    rows = tune(asked, lambda _: None)
+
+
+def choose(work: Path) -> None:
+    """How each method is to be trained; all that was tried is kept."""
+    rows = tune(tuning(work), lambda _: None)
     TUNING.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
@@ -132,7 +136,7 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true")
     arguments = parser.parse_args()
     if arguments.tune:
-        choose(arguments)
+        choose(arguments.work)
         return
     result: dict[str, object] = {"seeds": arguments.seeds, "splits": arguments.splits}
     for name, repeated in (("FLamby's split", False), ("repeated splits", True)):

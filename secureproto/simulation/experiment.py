@@ -142,7 +142,7 @@ class Experiment:
             store.close()
 
     def _of_run(self, kind: str, label: str) -> Path:
-        return self.directory / kind / quote(label, safe="=,+-")
+        return self.directory / kind / directory_name(label)
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,11 @@ class Execution:
     run: RunOptions
     watch: Watch
     models: bool = True
+
+
+def directory_name(label: str) -> str:
+    """What the directory of a method's runs is called."""
+    return quote(label, safe="=,+-")
 
 
 def runs_of(labels: Sequence[str], study: StudyFile) -> list[str]:
@@ -164,7 +169,7 @@ def runs_of(labels: Sequence[str], study: StudyFile) -> list[str]:
     for label in labels:
         if labels.count(label) > 1:
             raise Misconfigured(f"method {label!r} is given twice")
-        if len(quote(label)) > LONGEST:
+        if len(directory_name(label)) > LONGEST:
             raise Misconfigured(
                 f"method {label[:40]!r}…: over {LONGEST} characters", hint="put settings into the study"
             )

@@ -1,0 +1,50 @@
+"""Benches take hours and run by hand: that they can still be started is looked at here."""
+
+import importlib.util
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from secureproto.simulation.experiment import runs_of
+from secureproto.simulation.tuning import planned
+from secureproto.study.file import load
+
+BENCHES = Path(__file__).parents[2] / "ops" / "bench"
+PROGRAMS = sorted(path.stem for path in BENCHES.glob("*.py"))
+
+
+def bench(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A bench as a module, beside the others, as its own process would have it."""
+    monkeypatch.syspath_prepend(str(BENCHES))
+    spec = importlib.util.spec_from_file_location(name, BENCHES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_bench_has_all_that_it_imports(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bench(name, monkeypatch).__doc__
+
+
+def test_the_runs_of_the_hospitals_can_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heart = bench("heart", monkeypatch)
+    assert all(len(candidates) == 8 for candidates in planned(heart.tuning(tmp_path)).values())
+    for repeated in (False, True):
+        asked = heart.request(Namespace(work=tmp_path, seeds=10, splits=20), repeated=repeated)
+        runs = runs_of(asked.labels, load(asked.study))
+        assert {*heart.PEERS, heart.OURS, *heart.chosen()} <= set(runs)
+
+
+def test_the_runs_on_fashion_mnist_can_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fashion = bench("fashion_mnist", monkeypatch)
+    assert set(planned(fashion.tuning(fashion.WITH_A_GRID, tmp_path))) == set(fashion.WITH_A_GRID)
+    for name, setting in fashion.SETTINGS.items():
+        asked = fashion.request(name, fashion.with_chosen(setting.methods), tmp_path)
+        assert len(runs_of(asked.labels, load(asked.study))) == len(setting.methods)
