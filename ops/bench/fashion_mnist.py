@@ -19,7 +19,7 @@ on Dirichlet 0.3, a partition that no table has, a fifth of its training records
 import argparse
 import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -29,6 +29,7 @@ from secureproto.simulation.command import Request, session
 from secureproto.simulation.data.catalogue import example_study
 from secureproto.simulation.experiment import directory_name
 from secureproto.simulation.history import RECEIVED, TEST, TUNED, History
+from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.tuning import TuningRequest, tune
 
 RESULTS = Path(__file__).parent / "results" / "fashion_mnist"
@@ -142,6 +143,7 @@ def kept(history: History, partition: str) -> dict[str, object]:
         "partition_digest": partition,
         "failure": history.failure,
         "sites": {name: {p: m[TEST].model_dump() for p, m in site.points.items()} for name, site in last.items()},
+        "chosen": dict(Counter(site.chosen for site in last.values() if site.chosen is not None)),
         "curve": curve,
         "bytes_sent_a_site": sum(site.bytes_sent for record in history.rounds for site in record.sites.values())
         / len(last),
@@ -166,7 +168,9 @@ def table() -> None:
             print(f"\n{name}: {setting.partition}, {setting.rounds} rounds")
         for label, runs in found.items():
             ended = [one for one in runs if one["failure"] is None]
-            columns = [f"{point} {summary(ended, point)}" for point in (RECEIVED, TUNED)]
+            sites = [site for run in ended for site in run["sites"].values()]
+            points = [point for point in POINTS if all(point in site for site in sites)]
+            columns = [f"{point} {summary(ended, point)}" for point in points]
             print(f"  {label:40s} {'   '.join(columns)}   seeds {len(ended)} of {len(runs)}")
 
 
