@@ -82,6 +82,12 @@ RUNS = _options(
     ),
     click.option("--evaluate-every", type=AT_LEAST_1, default=1, show_default=True, help="Rounds between scores."),
     click.option(
+        "--choice/--no-choice",
+        default=True,
+        show_default=True,
+        help="Each site of protoaligned chooses what it uses after the last round: some five local trainings more.",
+    ),
+    click.option(
         "--engine",
         type=click.Choice(["inprocess", "ray"]),
         default="inprocess",

@@ -228,6 +228,7 @@ def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
         split=partition.options.split,
         rounds=ground.study.rounds.total,
         evaluate_every=asked.evaluate_every,
+        choice=asked.choice,
         redrawn_ratio=_ratio(ground.divisions),
     )
     experiment = Experiment.begin(directory, definition, text)

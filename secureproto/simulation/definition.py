@@ -36,6 +36,7 @@ class Definition(BaseModel):
     split: str
     rounds: int
     evaluate_every: int
+    choice: bool
     redrawn_ratio: Annotated[float, Field(gt=0)] | None = None
 
     def digest(self) -> str:

@@ -33,7 +33,7 @@ def outcomes(method: Method, sites: Sites) -> Mapping[str, Outcome]:
     """
     store, never = RunStore(), method.study.rounds.total + 1
     try:
-        Run(method, sites, InProcess(), store, RunOptions(evaluate_every=never)).go()
+        Run(method, sites, InProcess(), store, RunOptions(evaluate_every=never, choice=False)).go()
         found = history(store, method="", title=method.title, seed=method.study.model.seed)
     finally:
         store.close()

@@ -52,6 +52,7 @@ class Asked(BaseModel):
     seeds: int = 3
     first_seed: int = 0
     evaluate_every: int = 1
+    choice: bool = True
     engine: Literal["inprocess", "ray"] = "inprocess"
     address: str | None = None
     workers: int | None = None
@@ -184,7 +185,7 @@ def open_engine(asked: Asked) -> Engine:
 
 def run_options(asked: Asked) -> RunOptions:
     """How the runs are done."""
-    return RunOptions(asked.evaluate_every, asked.factories)
+    return RunOptions(asked.evaluate_every, asked.factories, asked.choice)
 
 
 def _divisions(asked: Asked, pool: Pool, classes: Sequence[str]) -> Divisions:

@@ -41,11 +41,13 @@ Watch = Callable[[RoundRecord], None]
 class RunOptions:
     """`evaluate_every`: every so many rounds the sites are scored, and after the last.
 
-    `allowed_factories`: as in `learning.model.build`.
+    `allowed_factories`: as in `learning.model.build`. `choice`: after the last round the sites of a method that can
+    choose what they use (`method.Choosing`) do so, at the cost of some five local trainings each.
     """
 
     evaluate_every: int = 1
     allowed_factories: tuple[str, ...] = ()
+    choice: bool = True
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,16 @@ class Run:
 
     def _work(self, number: int, *, evaluate: bool, last: bool = False) -> Work:
         shared = self._store.get(SHARED)
-        allowed = self._options.allowed_factories
-        return Work(self._method, self._sites, number, shared, evaluate, last=last, allowed_factories=allowed)
+        return Work(
+            self._method,
+            self._sites,
+            number,
+            shared,
+            evaluate,
+            last=last,
+            choice=last and self._options.choice,
+            allowed_factories=self._options.allowed_factories,
+        )
 
     def _jobs(self, names: Iterable[str]) -> Iterator[Job]:
         for site in names:

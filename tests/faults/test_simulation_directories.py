@@ -192,6 +192,7 @@ OTHER: dict[str, object] = {
     "split": "stratified",
     "rounds": 30,
     "evaluate_every": 2,
+    "choice": False,
     "redrawn_ratio": 0.25,
 }
 EDITS: list[Callable[[Path], None]] = [

@@ -38,7 +38,8 @@ class Sites(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What is alike for all sites of a round. `last`: nothing is sent, every point is scored."""
+    """What is alike for all sites of a round. `last`: nothing is sent. `choice`: sites that can choose what
+    they use do."""
 
     method: Method
     sites: Sites
@@ -46,6 +47,7 @@ class Work:
     shared: ArrayMap
     evaluate: bool
     last: bool = False
+    choice: bool = False
     allowed_factories: tuple[str, ...] = ()
 
 
@@ -108,7 +110,7 @@ class Worker:
         if work.evaluate:
             points[RECEIVED] = _scores(work.method.use(model, data, visit), data)
         chosen = None
-        if work.last and isinstance(work.method, Choosing):
+        if work.choice and isinstance(work.method, Choosing):
             chosen, predictor = work.method.choose(model, data, visit)
             points[CHOSEN] = _scores(predictor, data)
         started = perf_counter()

@@ -40,7 +40,7 @@ def standing(directory: Path, *labels: str, scheme: str = "iid", digest: str = "
     definition = Definition(
         study="digits", study_digest="s", data=cast(tuple[str, ...], more.get("data", ("digits",))),
         pool_digest=str(more.get("pool", "p")), partition=scheme, partition_digest=digest * 64, split="stratified",
-        rounds=3, evaluate_every=1,
+        rounds=3, evaluate_every=1, choice=True,
     )  # fmt: skip
     return cast(Experiment, Standing(directory, definition, labels))
 

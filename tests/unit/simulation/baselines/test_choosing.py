@@ -42,9 +42,9 @@ def by_the_client(data: SiteData, visit: Visit) -> Choice:
     return cross_fitted(build(STUDY), start, records=data.train, folds=folds)
 
 
-def played(method: Method, sites: GivenSites) -> tuple[History, RunStore]:
+def played(method: Method, sites: GivenSites, *, choice: bool = True) -> tuple[History, RunStore]:
     store = RunStore()
-    Run(method, sites, InProcess(), store, RunOptions()).go()
+    Run(method, sites, InProcess(), store, RunOptions(choice=choice)).go()
     return history(store, method="", title="", seed=0), store
 
 
@@ -94,6 +94,16 @@ def test_a_site_of_one_record_takes_the_version_as_received() -> None:
     sites = {"a": SiteData(blobs(1), blobs(9)), "b": SiteData(blobs(30), blobs(9))}
     found, _ = played(ProtoAligned(STUDY), GivenSites(sites))
     assert found.rounds[-1].sites["a"].chosen == "mixed"
+
+
+def test_without_choice_nothing_is_chosen_and_all_else_is_the_same() -> None:
+    (choosing, _), (not_choosing, _) = (
+        played(ProtoAligned(STUDY), disagreeing(0), choice=choice) for choice in (True, False)
+    )
+    for one, other in zip(choosing.rounds[-1].sites.values(), not_choosing.rounds[-1].sites.values(), strict=True):
+        assert other.chosen is None
+        assert set(other.points) == {RECEIVED, TUNED}
+        assert all(one.points[point] == other.points[point] for point in other.points)
 
 
 def test_methods_that_cannot_choose_do_not() -> None:
