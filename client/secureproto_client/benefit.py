@@ -44,7 +44,7 @@ OWN, RECEIVED, OWN_HEAD, TUNED, IN_USE = (
 )
 TOO_HIGH = "the study's learning rate is too high for these records"
 WIDE = 0.1  # of a difference's whole interval; in a wider one, five points for and five against look alike
-FEW = 50  # rows; of fewer, a bootstrap interval is too narrow
+FEW = 50  # rows; of fewer, a bootstrap interval is rough: as a rule narrower than it should be
 FEW_OF_CLASS = 10  # rows; on fewer of a class no verdict is built
 
 Probabilities = NDArray[np.float64]
@@ -95,8 +95,9 @@ class OwnTraining:
         """In a line."""
         number, what = (self.local_epochs, "epoch") if self.local_steps is None else (self.local_steps, "step")
         each = f"{number} {what}{'' if number == 1 else 's'}"
+        trainings = f"{self.rounds} local training{'' if self.rounds == 1 else 's'}"
         return (
-            f"{OWN}: {self.rounds} local trainings of {each}, learning rate {self.learning_rate:g}, "
+            f"{OWN}: {trainings} of {each}, learning rate {self.learning_rate:g}, "
             f"batches of {self.batch_size}, seed {self.seed}"
         )
 
@@ -140,7 +141,9 @@ def answer(question: Question) -> Benefit:
         )
         for model, each in found.items()
     )
-    countable = _countable(lines[-1].gains, held_out.y)
+    gains = lines[-1].gains
+    countable = _countable(gains, held_out.y)
+    uncounted = {measure: gain for measure, gain in gains.items() if measure not in countable}
     return Benefit(
         study=question.study.name,
         model=question.model,
@@ -148,7 +151,7 @@ def answer(question: Question) -> Benefit:
         training=len(question.loaded.train),
         held_out=len(held_out),
         lines=lines,
-        verdict=verdict(lines[-1].model, countable, len(held_out)),
+        verdict=verdict(lines[-1].model, countable, len(held_out), uncounted=uncounted),
         notes=(*question.notes, *_limits(question), *_too_wide(countable, len(held_out))),
     )
 
@@ -241,7 +244,8 @@ def _limits(question: Question) -> Iterator[str]:
     """What the reader must know of the rows."""
     classes, train, test = question.study.classes, question.loaded.train.y, question.loaded.test.y
     if len(test) < FEW:
-        yield f"only {len(test)} rows are held out: intervals of so few are too narrow"
+        rows = "1 row is" if len(test) == 1 else f"{len(test)} rows are"
+        yield f"only {rows} held out: an interval from so few is itself only a rough one"
     missing = [name for index, name in enumerate(classes) if not (test == index).any()]
     if missing:
         no_auc = ": no AUC" if len(classes) - len(missing) < 2 else ""

@@ -138,13 +138,15 @@ def _table(rows: list[Row]) -> None:
         say("nothing to list")
         return
     from rich.table import Table  # only a table needs it: `--help` stays light
+    from rich.text import Text
 
+    # a cell is a text: brackets in it are no markup
     table = Table(box=None, header_style="bold", pad_edge=False)
     columns = sorted(rows[0], key=lambda name: LEADING.index(name) if name in LEADING else len(LEADING))
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in LEADING)
+        table.add_column(Text(column), overflow="fold", no_wrap=column in LEADING)
     for row in rows:
-        table.add_row(*(_text(row.get(column)) for column in columns))
+        table.add_row(*(Text(_text(row.get(column))) for column in columns))
     _console().print(table)
 
 

@@ -99,7 +99,7 @@ RUNS = _options(
     click.option("--allow-factory", "factories", multiple=True, help="package.module:factory that may run here."),
 )
 REPORTING = _options(
-    click.option("--target", type=click.FloatRange(0, 1), help="Accuracy: tell the rounds that it took."),
+    click.option("--target", type=click.FloatRange(0, 1), help="Accuracy as received: tell the rounds that it took."),
     click.option(
         "--report",
         "rule",
@@ -127,7 +127,7 @@ REPORTING = _options(
 @click.option(
     "--without-baselines",
     is_flag=True,
-    help="Leave out majority, local and fedavg-ft, which every table should have.",
+    help="Leave out majority and local, which every table should have, and fedavg unless it is named.",
 )
 @RUNS
 @REPORTING

@@ -28,18 +28,24 @@ Progress = Callable[[int, int], None]  # (steps done, steps in total)
 Part = Literal["all", "extractor", "head"]
 
 
-class Diverged(Misconfigured):
-    """A loss, or a weight, is no longer finite. `term`: cross entropy, alignment, or the tensor's name."""
+LARGEST = 1e6  # of a loss, mean over the records of a training: beyond it nothing is learned, finite or not
 
-    def __init__(self, term: str) -> None:
+
+class Diverged(Misconfigured):
+    """A loss, or a weight, is no longer finite, or a loss over LARGEST.
+
+    `term`: cross entropy, alignment, or the tensor's name. `how`: what has become of it.
+    """
+
+    def __init__(self, term: str, how: str = "no longer finite") -> None:
         super().__init__(
-            f"training: diverged, {term} is no longer finite",
+            f"training: diverged, {term} is {how}",
             hint="the study's learning rate is too high for this model, or its alignment_weight",
         )
-        self.term = term
+        self.term, self.how = term, how
 
-    def __reduce__(self) -> tuple[type["Diverged"], tuple[str]]:
-        return Diverged, (self.term,)  # it crosses processes as what it is
+    def __reduce__(self) -> tuple[type["Diverged"], tuple[str, str]]:
+        return Diverged, (self.term, self.how)  # it crosses processes as what it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +116,7 @@ def train(
 
     Raises:
         Misconfigured: no records, or a last batch too small for BatchNorm.
-        Diverged: a loss or a weight is no longer finite.
+        Diverged: a loss or a weight is no longer finite, or the mean of a loss over LARGEST.
     """
     if len(data) == 0:
         raise Misconfigured("training: there are no records", hint="check the data source of this site")
@@ -215,6 +221,8 @@ def _require_finite(model: Model, tally: _Tally) -> None:
     for term, value in zip(("the cross entropy", "the alignment term"), tally.sums.tolist(), strict=False):
         if not np.isfinite(value):
             raise Diverged(term)
+        if value > LARGEST * tally.records:
+            raise Diverged(term, f"over {LARGEST:g}")
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise Diverged(name)

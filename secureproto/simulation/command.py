@@ -135,9 +135,12 @@ def perform(request: Request, reporting: Reporting, say: Say) -> Found:
         _directory(request.out) as directory,
         session(request, directory, say, models=request.models, validated=deciding) as opened,
     ):
-        for seed in request.seed_numbers:
-            for label in runs_of(request.labels, opened.ground.study):
-                opened.go(label, seed)
+        labels = runs_of(request.labels, opened.ground.study)
+        asked = [(label, seed) for seed in request.seed_numbers for label in labels]
+        for label, seed in asked:
+            opened.experiment.ask(label, seed)
+        for number, (label, seed) in enumerate(asked, 1):
+            opened.go(label, seed, f"{number}/{len(asked)} ")
         groups = grouped([opened.experiment])
         found = _found(groups, reporting)
         _write(opened.experiment, groups, found)
@@ -175,10 +178,13 @@ class Session:
     say: Say
     models: bool
 
-    def go(self, label: str, seed: int) -> None:
-        """Bring one run to its end, telling of every round that was scored. Raises as `Experiment.run`."""
+    def go(self, label: str, seed: int, place: str = "") -> None:
+        """Bring one run to its end, telling of every round that was scored. Raises as `Experiment.run`.
+
+        `place`: which of how many runs it is, before each line.
+        """
         sites = self.ground.divisions.of(seed).population(self.ground.pool)
-        execution = Execution(self.options, partial(self._tell, f"{label}, seed {seed}"), self.models)
+        execution = Execution(self.options, partial(self._tell, f"{place}{label}, seed {seed}"), self.models)
         self.experiment.run(label, seed, sites, self.engine, execution)
 
     def _tell(self, name: str, record: RoundRecord) -> None:

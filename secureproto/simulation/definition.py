@@ -19,6 +19,7 @@ from secureproto.wire import canonical
 
 NAME = "experiment.json"
 LABEL = "secureproto/v1/experiment"
+SHORT = 40  # characters of a value that is said in a message
 
 
 class Definition(BaseModel):
@@ -61,7 +62,8 @@ def read(directory: Path) -> Definition:
     """The definition of the experiment in a directory.
 
     Raises:
-        NotFound: there is none. IntegrityBroken: it was changed, or is damaged. Unavailable: it cannot be read now.
+        NotFound: there is none. IntegrityBroken: it was changed, is damaged, or is of another version of the program.
+        Unavailable: it cannot be read now.
     """
     path = directory / NAME
     try:
@@ -72,17 +74,44 @@ def read(directory: Path) -> Definition:
         raise meddled_or_unavailable(path, error) from None
     except ValidationError:
         raise IntegrityBroken(
-            f"{path}: damaged: no description of an experiment", hint="run again elsewhere"
+            f"{path}: is no description of an experiment that this version can read: damaged, or of another version",
+            hint="read it with the version that wrote it, or run again elsewhere",
         ) from None
     if found.digest_of_all != found.digest():
         raise IntegrityBroken(f"{path}: was changed after the experiment was begun", hint=RESTORE)
     return Definition.model_validate(_content(found))
 
 
-def differing(one: Definition, other: Definition) -> list[str]:
-    """The keys in which two differ: those that a person chose, and only if there are none, the digests."""
-    keys = [key for key in Definition.model_fields if getattr(one, key) != getattr(other, key)]
-    return [key for key in keys if not key.endswith("digest")] or keys
+def differing(there: Definition, asked: Definition) -> list[str]:
+    """In what two differ, a phrase each: what a person chose, with both values where they are short; only if there
+    is nothing of that, the digests."""
+    keys = [key for key in Definition.model_fields if getattr(there, key) != getattr(asked, key)]
+    chosen = [key for key in keys if not key.endswith("digest")]
+    return [_both(key, getattr(there, key), getattr(asked, key)) for key in chosen or keys]
+
+
+def _both(key: str, there: object, asked: object) -> str:
+    first, second = _short(there), _short(asked)
+    if key.endswith("digest") or first is None or second is None:
+        return f"another {key}"
+    word = f"another {key}:" if isinstance(asked, str) else key
+    return f"{word} {first} there, {second} asked for"
+
+
+def _short(value: object) -> str | None:
+    """A value as it can stand in a line; None where it cannot."""
+    match value:
+        case None:
+            text = "none"
+        case bool():
+            text = "yes" if value else "no"
+        case float():
+            text = f"{value:g}"
+        case tuple():
+            text = " + ".join(map(str, value))
+        case _:
+            text = str(value)
+    return text if text.isprintable() and len(text) <= SHORT else None
 
 
 def _content(definition: Definition) -> dict[str, object]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from secureproto.errors import Conflict, IntegrityBroken, Misconfigured, NotFound, Unavailable
-from secureproto.regular import read_regular
+from secureproto.regular import is_there, read_regular
 from secureproto.simulation.baselines.catalogue import METHODS, make
 from secureproto.simulation.baselines.fedavg_ft import FedAvgFineTuned, fine_tuned
 from secureproto.simulation.definition import NAME, differing, encode, read
@@ -72,9 +72,7 @@ class Experiment:
             found = cls.open(directory)
         other = differing(found.definition, definition)
         if other:
-            raise Conflict(
-                f"{directory}: holds another experiment (another {', '.join(other)})", hint="give another --out"
-            )
+            raise Conflict(f"{directory}: holds another experiment ({'; '.join(other)})", hint="give another --out")
         return found
 
     @classmethod
@@ -126,6 +124,18 @@ class Experiment:
                 # another name is a copy that somebody made
                 if path.suffix == ".sqlite" and path.stem.isdecimal() and str(int(path.stem)) == path.stem:
                     yield path
+
+    def ask(self, label: str, seed: int) -> None:
+        """Note that a run is to be done, so that who compares before it was begun is told. Raises as `run`."""
+        path = self.store_path(label, seed)
+        if is_there(path):
+            return
+        make_directory(path.parent)
+        store = RunStore(path)
+        try:
+            claim(store, path, Claim(label, seed, self._digest))
+        finally:
+            store.close()
 
     def run(self, label: str, seed: int, sites: Sites, engine: Engine, options: "Execution") -> None:
         """Bring one run to its end, and its models to disk. Raises as `run.Run.go`, and Conflict as RunStore."""

@@ -103,7 +103,7 @@ class Method(Protocol):
         """The site's part in the round; trains `model` in place, on `data.train` only.
 
         Raises:
-            Diverged: a loss is no longer finite.
+            Diverged: a loss is no longer finite, or beyond all bounds.
         """
         ...
 

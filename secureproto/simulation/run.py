@@ -101,7 +101,7 @@ class Run:
             while not self.over:
                 watch(self._next())
         except Diverged as error:
-            self._diverged(f"{error.term} is no longer finite")
+            self._diverged(f"{error.term} is {error.how}")
         except Rejected as error:
             if error.reason not in (Reason.NON_FINITE, Reason.NORM_BOUND):
                 raise

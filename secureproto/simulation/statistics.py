@@ -1,6 +1,6 @@
 """How far a difference between two methods can be trusted: intervals over seeds and over test records.
 
-Invariants: what is compared is paired, by seed or by test record; an interval that cannot be had (one seed, a class
+Invariants: what is compared is paired, by seed or by test record; an interval that cannot be had (two seeds, a class
 that does not occur) is absent and never a guess; equal generators give equal intervals.
 Sources: Student's t over seeds; where each seed splits the records anew, the variance of Nadeau and Bengio,
 "Inference for the Generalization Error" (Machine Learning 52, 2003: the corrected resampled t-test); the percentile
@@ -22,7 +22,9 @@ Measure = Literal["accuracy", "balanced_accuracy", "auc"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 LEVEL = 0.95
+FEWEST = 3  # seeds of an interval: of two one knows how far they lie apart and not how far a third would
 RESAMPLES = 2000
+SAME = 1e-12  # scores are quotients of counts: what is less apart is rounding
 _BLOCK = 4_000_000  # counts of resampled records held at once: 32 MB
 
 
@@ -52,7 +54,8 @@ def paired(differences: Sequence[float], *, redrawn: float | None = None) -> Int
 
     v = 1/k where all seeds share their test records. With `redrawn`, the ratio n_test/n_train of splits that are
     drawn anew for each seed, v = 1/k + n_test/n_train: such splits overlap, so their differences are alike and s²
-    is too small.
+    is too small. No interval over fewer than FEWEST seeds, nor where all differ by the same, but not by 0: few test
+    records agree by chance, and s² = 0 knows nothing of that. The interval ends at −1 and 1, as differences do.
 
     Raises:
         ValueError: no difference, one that is not finite, or a ratio that is not over 0.
@@ -64,10 +67,10 @@ def paired(differences: Sequence[float], *, redrawn: float | None = None) -> Int
     k = len(differences)
     values = np.asarray(differences, dtype=np.float64)
     mean = float(values.mean())
-    if k == 1:
-        return Interval(mean, None, None, LEVEL, 1)
+    if k < FEWEST or (np.ptp(values) < SAME and abs(mean) >= SAME):
+        return Interval(mean, None, None, LEVEL, k)
     half = _quantile(k - 1) * sqrt(1 / k + (redrawn or 0.0)) * float(values.std(ddof=1))
-    return Interval(mean, mean - half, mean + half, LEVEL, k)
+    return Interval(mean, max(mean - half, -1.0), min(mean + half, 1.0), LEVEL, k)
 
 
 @lru_cache(maxsize=64)

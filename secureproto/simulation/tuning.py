@@ -4,6 +4,7 @@
     2. Each is run like any method, for the same rounds, with the same seeds, on the same partition.
     3. The highest mean on validation records after the last round wins, over seeds and sites, at the better of the
        two points (as received, after local training; as received where they are equal); the first of equals.
+    4. Told are how it was decided, where the winner has the end of what was tried of a key, and what to paste.
 
 Invariants: what a method does not take, and more runs than anybody meant, are refused before anything is trained or
 written. A record that a table reports on decides nothing here: the partition has its validation part inside the
@@ -58,16 +59,23 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> list[dict[str, o
         raise Misconfigured(
             "fedavg-ft is read from FedAvg's runs", hint="tune fedavg, and give fedavg-ft what it chose"
         )
-    by_method = planned(request)
+    by_method, given = planned(request), _grid(request)
     specs = list(dict.fromkeys(one for found in by_method.values() for one in found))
     with session(request, request.out, say, validated="tune") as opened:
         say(_size(specs, request, opened.ground.study.rounds.total))
         for label in specs:
             for seed in request.seed_numbers:
                 opened.go(label, seed)
-        histories = opened.experiment.histories()
+        histories, study = opened.experiment.histories(), opened.ground.study
+    chosen = []
     for label, found in by_method.items():
-        say(_told(label, _scored(found, histories, request.by), request))
+        scored = _scored(found, histories, request.by)
+        winner = _winner(scored)
+        ends = _at_an_end(label, winner[0], _free(label, given), study) if winner else ()
+        say("; ".join((_told(label, scored, request), *ends)))
+        chosen += [winner[0]] if winner else []
+    if chosen:
+        say(f"to compare what is chosen: simulate run … --methods {','.join(_each_once(chosen, study))}")
     return [row for label, found in by_method.items() for row in _ranked(label, found, histories, request.by)]
 
 
@@ -79,18 +87,14 @@ def planned(request: TuningRequest) -> dict[str, list[str]]:
     """
     study = load(request.study)
     study = with_rounds(study, request.rounds or study.rounds.total)
-    given: dict[str, list[str]] = {}
-    for key, values in map(_given, request.grid):
-        if key in given:
-            raise Misconfigured(f"--grid {key}: is given twice", hint=f"once with all values: {key}=VALUE,VALUE")
-        given[key] = values
+    given = _grid(request)
     runs_of(request.labels, study)
     for key in given:
         _demand_taken(key, request.labels)
     runs = request.seeds * sum(prod(map(len, _free(label, given).values())) for label in request.labels)
     if runs > MOST:
         raise Misconfigured(
-            f"tune: {runs:,} runs (candidates × {request.seeds} seeds); at most {MOST:,} are taken",
+            f"tune: {runs:,} runs (candidates × {_number(request.seeds, 'seed')}); at most {MOST:,} are taken",
             hint="fewer values in --grid, fewer --methods, or --seeds 1",
         )
     found = {label: candidates(label, given, study) for label in request.labels}
@@ -107,13 +111,14 @@ def candidates(label: str, given: Mapping[str, Sequence[str]], study: StudyFile)
     """
     make(label, study)
     free = _free(label, given)
-    found = [
-        ":".join([label, *(f"{key}={value}" for key, value in zip(free, values, strict=True))])
-        for values in product(*free.values())
-    ]
+    found = [_spec(label, dict(zip(free, values, strict=True))) for values in product(*free.values())]
     for spec in found:
         make(spec, study)
     return found
+
+
+def _spec(label: str, values: Mapping[str, str]) -> str:
+    return ":".join([label, *(f"{key}={value}" for key, value in values.items())])
 
 
 def _free(label: str, given: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
@@ -149,9 +154,23 @@ def _demand_taken(key: str, labels: Sequence[str]) -> None:
 def _size(specs: Sequence[str], request: TuningRequest, rounds: int) -> str:
     runs = len(specs) * request.seeds
     return (
-        f"tune: {len(specs)} candidates × {request.seeds} seeds × {rounds} rounds: "
-        f"{runs} runs, {runs * rounds:,} rounds"
+        f"tune: {_number(len(specs), 'candidate')} × {_number(request.seeds, 'seed')} × {_number(rounds, 'round')}: "
+        f"{_number(runs, 'run')}, {_number(runs * rounds, 'round')}"
     )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _grid(request: TuningRequest) -> dict[str, list[str]]:
+    """The values of --grid by their key. Raises Misconfigured: a text that is none, or a key twice."""
+    given: dict[str, list[str]] = {}
+    for key, values in map(_given, request.grid):
+        if key in given:
+            raise Misconfigured(f"--grid {key}: is given twice", hint=f"once with all values: {key}=VALUE,VALUE")
+        given[key] = values
+    return given
 
 
 def _given(text: str) -> tuple[str, list[str]]:
@@ -190,12 +209,68 @@ def _told(label: str, scored: Scored, request: TuningRequest) -> str:
         return f"{label}: no candidate came to its end with a validation {_word(request.by)}: nothing is chosen"
     spec, found = winner
     equal = sum(one is not None and one.score == found.score for _, one in scored) - 1
-    others = f"; {equal} others are equal, and it is the first" if equal else ""
-    seeds = "the seed" if request.seeds == 1 else f"{request.seeds} seeds"
+    be = "is" if equal == 1 else "are"
+    others = f"; {_number(equal, 'other')} {be} equal, and it is the first" if equal else ""
+    seeds = "the seed" if request.seeds == 1 else _number(request.seeds, "seed")
     return (
-        f"{label}: {spec} has the highest {_word(request.by)}, {found.score:.3f}, {WORDS[found.point]} of the last "
-        f"version: mean over {seeds} and {found.sites} sites, on {found.records} validation records a seed{others}"
+        f"{label}{_alone(label, request)}: {spec} has the highest {_word(request.by)}, {found.score:.3f}, "
+        f"{WORDS[found.point]} of the last version: mean over {seeds} and {_number(found.sites, 'site')}, "
+        f"on {_number(found.records, 'validation record')} a seed{others}"
     )
+
+
+def _alone(label: str, request: TuningRequest) -> str:
+    """Where a method is tuned under several labels: that each has a choice of its own."""
+    name = label.partition(":")[0]
+    others = [one for one in request.labels if one != label and one.partition(":")[0] == name]
+    return f" (for itself; another choice is made for {' and for '.join(others)})" if others else ""
+
+
+def _at_an_end(label: str, spec: str, tried: Mapping[str, Sequence[str]], study: StudyFile) -> Iterator[str]:
+    """The keys of which the chosen candidate has the least or the largest of several numbers that were tried, where
+    the method takes a number beyond it."""
+    chosen = dict(part.split("=", 1) for part in spec.removeprefix(label).split(":") if part)
+    for key, texts in tried.items():
+        numbers = [_as_number(text) for text in texts]
+        known = [one for one in numbers if one is not None]
+        value = _as_number(chosen[key])
+        if value is None or len(known) < len(numbers) or len(set(known)) < 2:
+            continue
+        for end, side, word, more in ((min, -1, "smallest", "smaller"), (max, 1, "largest", "larger")):
+            beyond = ({**chosen, key: text} for text in _beyond(value, side))
+            if value == end(known) and any(_is_taken(_spec(label, one), study) for one in beyond):
+                yield f"{key}={chosen[key]} is the {word} value tried: a {more} one may be better"
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _beyond(value: float, side: int) -> Iterator[str]:
+    """Numbers a little under (side −1) or over (1) a value: the next whole one, and one close by."""
+    if value.is_integer():
+        yield str(int(value) + side)
+    yield repr(value + side * max(abs(value) / 1000, 1e-6))
+
+
+def _is_taken(spec: str, study: StudyFile) -> bool:
+    try:
+        make(spec, study)
+    except Misconfigured:
+        return False
+    return True
+
+
+def _each_once(specs: Sequence[str], study: StudyFile) -> list[str]:
+    """The specs without those that are an earlier one, be it in other words: `simulate run` refuses them."""
+    found: list[str] = []
+    for spec in specs:
+        if all(make(spec, study) != make(other, study) for other in found):
+            found.append(spec)
+    return found
 
 
 def _ranked(

@@ -10,7 +10,7 @@ import pytest
 
 from secureproto.cli.root import run
 from secureproto.simulation.definition import Definition, encode
-from secureproto.simulation.heart.hospitals import study_path
+from secureproto.simulation.heart.hospitals import data_path, study_path
 from support.unprivileged import open_to_all, run_as_nobody
 
 pytestmark = pytest.mark.system
@@ -260,6 +260,54 @@ def test_going_on_with_what_was_changed_by_hand_is_refused(
     assert str(copy) in line
     assert hint.startswith("hint: ")
     assert state(copy) == before
+
+
+@pytest.mark.parametrize("edit", [edited("format", 2), edited("another_key", 1)], ids=lambda edit: edit.__name__)
+def test_a_description_of_another_version_is_not_only_called_damaged(
+    copy: Path, edit: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copy)
+    capsys.readouterr()
+    assert simulate("compare", copy) == 6
+    line, hint = capsys.readouterr().err.strip().splitlines()
+    assert "/experiment.json: is no description of an experiment that this version can read: damaged, or of" in line
+    assert "the version that wrote it" in hint
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (["--rounds", "5"], "(rounds 2 there, 5 asked for)"),
+        (
+            ["--evaluate-every", "2", "--no-choice"],
+            "(evaluate_every 1 there, 2 asked for; choice yes there, no asked",
+        ),
+        (["--partition", "iid", "--sites", "4"], "(another partition: natural there, iid asked for"),
+        (["--repeated"], "redrawn_ratio none there, 0.428571 asked for)"),
+        (["--test-share", "0.5", "--split", "stratified"], "(another split: given there, stratified asked for)"),
+        (["--data", f"./{'x' * 40}.csv"], "(another data)"),
+    ],
+)
+def test_in_what_an_experiment_differs_is_said(
+    copy: Path, tmp_path: Path, other: list[str], told: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    if "--data" in other:
+        shutil.copy(data_path(), tmp_path / f"{'x' * 40}.csv")
+        other = [*other, "--site-column", "site", "--split-column", "split"]
+    capsys.readouterr()
+    assert simulate("run", study_path(), *SHORT, *other, "--out", copy) == 7
+    line = capsys.readouterr().err.strip().splitlines()[-2]
+    assert line.startswith(f"error: {copy}: holds another experiment (")
+    assert told in line
+
+
+def test_where_only_digests_differ_they_are_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = copy.with_name("study.toml")
+    other.write_text(study_path().read_text() + "\n# another byte\n")
+    assert simulate("run", other, *SHORT, "--out", copy) == 7
+    assert "holds another experiment (another study_digest)" in capsys.readouterr().err
 
 
 def test_a_description_changed_with_its_digest_is_refused_by_the_runs(

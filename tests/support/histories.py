@@ -17,6 +17,7 @@ from secureproto.simulation.history import (
     SiteRound,
 )
 
+KINDS = ("mixed", "blend", "own", "local")  # what a site may choose
 HOSPITALS = ("cleveland", "hungary", "long-beach", "switzerland")
 METHODS = (
     "majority", "local", "fedavg", "fedavg-ft", "fedprox:mu=0.01", "fedper", "fedproto", "ditto", "fedpac",
@@ -103,7 +104,7 @@ def _round(sites: Sequence[str], label: str, numbers: np.random.Generator, when:
             points.pop(CHOSEN, None)
         found[site] = SiteRound(
             points=points if scored else {},
-            chosen=("federated" if index % 3 else "own") if CHOSEN in points and scored else None,
+            chosen=KINDS[int(numbers.integers(len(KINDS)))] if CHOSEN in points and scored else None,
             steps=20 if trains else 0,
             cross_entropy=0.2 + exp(-4 * number / rounds) * (1 + 0.1 * numbers.normal()) if trains else None,
             alignment=0.05 * (1 + number / rounds) if name in ("fedproto", "fedpac", "protoaligned") else None,

@@ -163,7 +163,7 @@ def test_the_forms_of_a_comparison(out: Path, iid: Path, capsys: pytest.CaptureF
     assert set(lines[0]) == set(rows(out / "summary.csv")[0])
     assert {row["sites_defined"] for row in lines if row["measure"] == "auc"} == {4}
     table = shown(out)
-    assert "accuracy vs local" in table
+    assert "vs local" in table
     assert " sites)" not in table  # the AUC is defined at all of them
     assert "MB a site sent" in table
     assert "mean of 2 partitions" in shown(out, iid)

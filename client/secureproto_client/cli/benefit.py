@@ -55,9 +55,9 @@ def benefit(
             raise click.UsageError("--model, --data and the options of a CSV file go with STUDY.toml")
         question = _at_site(_site(site_dir), study)
     else:
-        if model is None or data is None or study is not None:
-            raise click.UsageError("STUDY.toml goes with --model and --data, and without --study")
-        question = _from_files(study_file, model, data, given, factories)
+        if study is not None:
+            raise click.UsageError("--study is for an enrolled site: STUDY.toml is the study")
+        question = _from_files(study_file, *_both(model, data), given, factories)
     from secureproto_client.benefit import answer  # torch: `--help` stays light
 
     _show(answer(question), output)
@@ -72,6 +72,18 @@ def _site(given: Path | None) -> SitePaths:
             "Before joining: STUDY.toml --model MODEL.safetensors --data RECORDS.csv"
         )
     return paths
+
+
+def _both(model: Path | None, data: Path | None) -> tuple[Path, Path]:
+    """Both files that go with STUDY.toml."""
+    missing = []
+    if model is None:
+        missing.append("--model is missing: an exported model, as `model export` writes it")
+    if data is None:
+        missing.append("--data is missing: the site's records, a CSV file or a TOML file with a [data] table")
+    if model is None or data is None:
+        raise click.UsageError(f"beside STUDY.toml, {'; '.join(missing)}")
+    return model, data
 
 
 def _at_site(paths: SitePaths, study: str | None) -> "Question":

@@ -44,6 +44,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 # the sections of the study whose keys a method may be given in place of the study's own
 TRAINING, OWN = ("training",), ("training", "relation", "prototypes")
+ALIGNMENT = "alignment_"
 
 
 def make(text: str, study: StudyFile) -> Method:
@@ -56,7 +57,7 @@ def make(text: str, study: StudyFile) -> Method:
     if name not in METHODS:
         raise Misconfigured(f"no method {name!r}", hint=nearest(name, METHODS))
     kind, own = METHODS[name], {}
-    sections = {key: section for section in sections_of(name) for key in type(getattr(study, section)).model_fields}
+    sections = section_keys(name, study)
     known = {field.name: field for field in fields(kind) if field.name != "study"}
     given: set[str] = set()
     for part in rest.split(":") if ":" in text else ():
@@ -82,6 +83,13 @@ def nearest(name: str, known: "dict[str, Any] | list[str]") -> str:
     """A hint: the nearest of the known names, or all of them."""
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(known))}"
+
+
+def section_keys(name: str, study: StudyFile) -> dict[str, str]:
+    """Key → section of the study, of the keys that a method takes in place of the study's own."""
+    found = {key: section for section in sections_of(name) for key in type(getattr(study, section)).model_fields}
+    # only one method has that term: for the others they would do nothing
+    return {key: section for key, section in found.items() if name == "protoaligned" or not key.startswith(ALIGNMENT)}
 
 
 def sections_of(name: str) -> tuple[str, ...]:

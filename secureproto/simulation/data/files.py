@@ -20,6 +20,7 @@ from secureproto.data.source import Isolated, Loaded
 from secureproto.data.tabular import CsvSource
 from secureproto.errors import Misconfigured
 from secureproto.learning.dataset import Records
+from secureproto.simulation.data.hints import hints_for
 from secureproto.simulation.data.reading import Reading, SourceOptions
 from secureproto.simulation.population import Pool
 from secureproto.study.schema import StudyFile
@@ -44,7 +45,8 @@ def read_files(paths: Sequence[Path], study: StudyFile, options: SourceOptions) 
         Misconfigured: what a source raises; files of different kinds or with one name; options that do not fit.
     """
     _check(paths, options)
-    loads = [_load(path, study, options) for path in paths]
+    with hints_for(options):
+        loads = [_load(path, study, options) for path in paths]
     if len(paths) > 1:
         loads = [_marked(load.loaded, _site(path)) for load, path in zip(loads, paths, strict=True)]
     natural = len(paths) > 1 or options.site_column is not None

@@ -8,6 +8,7 @@ other and with the published ones (`secureproto/simulation/heart/README.md`) onl
 from secureproto.data.gathering import Marked
 from secureproto.data.settings import CsvSettings
 from secureproto.data.tabular import CsvSource
+from secureproto.errors import Misconfigured
 from secureproto.simulation.data.files import NOTHING_HELD_OUT, reading
 from secureproto.simulation.data.reading import Reading
 from secureproto.simulation.heart.hospitals import SPLIT_COLUMN, data_path
@@ -23,7 +24,10 @@ def read_heart(study: StudyFile) -> Reading:
         Misconfigured: the study has other columns or classes than the data.
     """
     settings = CsvSettings(kind="csv", path=data_path(), split_column=SPLIT_COLUMN, hold_out=0)
-    loaded, train, test = CsvSource(settings, NOTHING_HELD_OUT).load_marked(study, SITE_COLUMN)
+    try:
+        loaded, train, test = CsvSource(settings, NOTHING_HELD_OUT).load_marked(study, SITE_COLUMN)
+    except Misconfigured as error:  # the file is ours: what does not fit is the study
+        raise Misconfigured(error.message, hint="take the study file of heart, or features out of it") from None
     named = Marked(loaded, tuple(map(_site_id, train)), tuple(map(_site_id, test)))
     return reading([named], natural=True, divided=True)
 

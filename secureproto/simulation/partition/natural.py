@@ -23,7 +23,11 @@ class Natural(Scheme):
 
     def divide(self, ground: Ground, demand: Demand, generator: np.random.Generator) -> dict[str, Rows]:
         if ground.natural is None:
-            raise self.refusal("these data have no sites of their own", "name a scheme that draws them, such as iid")
+            raise self.refusal(
+                "these data have no sites of their own",
+                "name a scheme that draws them, such as --partition iid; for files of your own, --site-column names "
+                "the column that says whose a record is, and several --data are a site each",
+            )
         found = rows_of_sites(ground.rows, ground.natural)
         if demand.sites not in (None, len(found)):
             raise self.refusal(f"{demand.sites} sites asked for, the data have {len(found)}", "leave --sites out")

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from secureproto.simulation.history import RECEIVED, TUNED, History
 from secureproto.simulation.report.drawing import (
     FAINT,
+    MAJORITY,
     Look,
     Plot,
     figure,
@@ -24,16 +25,16 @@ from secureproto.simulation.report.drawing import (
     wrapped,
 )
 from secureproto.simulation.report.series import Number, Series, mean_score, of_run, of_training, over_rounds
-from secureproto.simulation.report.sites import MAJORITY
+from secureproto.simulation.report.words import listed, measure_name
 from secureproto.simulation.results import Summary
-from secureproto.simulation.statistics import Measure
+from secureproto.simulation.statistics import MEASURES, Measure
 
 TOGETHER = 6  # methods in colour on the same axes
 SHOWN = 4  # of more than these, those in colour
 IN_PANEL = 4  # of the others
 OURS = "protoaligned"
 _COLUMNS = 3
-MEASURED: tuple[Measure, ...] = ("accuracy", "balanced_accuracy")
+_SCORES = (0.0, 1.0)
 Runs = Mapping[str, Sequence[History]]  # by method
 _POINTS = ((RECEIVED, "as received"), (TUNED, "after local training"))
 _TRAINING = (
@@ -60,7 +61,7 @@ def shown_first(summary: Summary) -> list[str]:
 
 
 def learning_curves(runs: Runs, look: Mapping[str, Look], first: Sequence[str] = (), key: str = "") -> list[Plot]:
-    """Accuracy and balanced accuracy over rounds at both points; nothing where no run has two scored rounds.
+    """Every measure over rounds at both points; nothing where no run has two scored rounds.
 
     With more than TOGETHER methods those of `first` are in colour and the others grey, and these follow a few to a
     panel. `key` begins those of the plots.
@@ -118,37 +119,43 @@ def _any_curve(runs: Runs) -> bool:
     )
 
 
+def _any_score(runs: Runs, measure: Measure) -> bool:
+    numbers = [mean_score(point, measure) for point, _ in _POINTS]
+    return any(over_rounds(histories, number) is not None for histories in runs.values() for number in numbers)
+
+
 def _worth_drawing(series: Series | None) -> bool:
     return series is not None and bool(np.any(series.mean != 0))
 
 
 def _together(runs: Runs, look: Mapping[str, Look], shown: Sequence[str], key: str) -> Plot:
-    """Two measures × two points; methods that are not shown in colour are grey lines behind."""
+    """Measures × two points; methods that are not shown in colour are grey lines behind."""
     grey = [label for label in runs if label not in shown]
+    measures = [measure for measure in MEASURES if _any_score(runs, measure)]
 
     def draw() -> Figure:
-        drawn = figure(6.6 + 0.19 * ceil(len(shown) / 2))
-        grid = drawn.subplots(2, 2, sharex=True, sharey="row")
-        for row, measure in zip(grid, MEASURED, strict=True):
+        drawn = figure(3.2 * len(measures) + 0.2 + 0.19 * ceil(len(shown) / 2))
+        grid = drawn.subplots(len(measures), 2, sharex=True, sharey="row", squeeze=False)
+        for row, measure in zip(grid, measures, strict=True):
             for axes, (point, text) in zip(row, _POINTS, strict=True):
                 number = mean_score(point, measure)
                 _behind(axes, [over_rounds(runs[label], number) for label in grey])
                 for label in shown:
-                    _line(axes, over_rounds(runs[label], number), label, look[label])
+                    _line(axes, over_rounds(runs[label], number), label, look[label], within=_SCORES)
                     _broken_off(axes, runs[label], number, look[label].colour)
-                axes.set_title(f"{measure.replace('_', ' ')}, {text}")
-        for axes in grid[1]:
+                axes.set_title(f"{measure_name(measure)}, {text}")
+        for axes in grid[-1]:
             whole_rounds(axes)
-        _legend(drawn, [*grid[0], *grid[1]])
+        _legend(drawn, grid[0])
         return drawn
 
     behind = f", {len(grey)} others in grey" if grey else ""
     return plot(
         f"{key}learning",
         draw,
-        title="Accuracy and balanced accuracy over rounds" if grey else "Learning curves",
-        alternative="Mean accuracy and balanced accuracy of the sites over rounds, as received and after local "
-        f"training, one curve for each of {len(shown)} methods{behind}.",
+        title="Scores over rounds" if grey else "Learning curves",
+        alternative=f"Mean {listed([measure_name(measure) for measure in measures])} of the sites over rounds, as "
+        f"received and after local training, one curve for each of {len(shown)} methods{behind}.",
         reading=_READING + (_GREY if grey else ""),
     )
 
@@ -181,7 +188,8 @@ def _others(runs: Runs, look: Mapping[str, Look], shown: Sequence[str], key: str
                 axes, number = grid[2 * row + below][column], mean_score(point, "accuracy")
                 _behind(axes, [over_rounds(runs[label], number) for label in shown])
                 for label in group:
-                    _line(axes, over_rounds(runs[label], number), wrapped(label, 34), look[label])
+                    curve = over_rounds(runs[label], number)
+                    _line(axes, curve, wrapped(label, 34), look[label], within=_SCORES)
                     _broken_off(axes, runs[label], number, look[label].colour)
                 axes.set_title(f"accuracy, {text}")
                 axes.tick_params(labelbottom=True)
@@ -208,7 +216,10 @@ def _behind(axes: Axes, curves: Sequence[Series | None]) -> None:
             axes.plot(curve.rounds, curve.mean, color=FAINT, linewidth=0.8, zorder=1)
 
 
-def _line(axes: Axes, series: Series | None, label: str, look: Look) -> None:
+def _line(
+    axes: Axes, series: Series | None, label: str, look: Look, *, within: tuple[float, float] = (-np.inf, np.inf)
+) -> None:
+    """`within`: where the band of deviations ends."""
     if series is None:
         axes.plot([], [], color=look.colour, linestyle=look.line, label=label)
         return
@@ -217,7 +228,7 @@ def _line(axes: Axes, series: Series | None, label: str, look: Look) -> None:
         series.rounds, series.mean, color=look.colour, linestyle=look.line, marker=alone, linewidth=1.6, label=label
     )
     if series.deviation is not None:
-        low, high = series.mean - series.deviation, series.mean + series.deviation
+        low, high = np.clip([series.mean - series.deviation, series.mean + series.deviation], *within)
         axes.fill_between(series.rounds, low, high, color=look.colour, alpha=0.14, linewidth=0)
 
 

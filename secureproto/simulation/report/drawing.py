@@ -23,6 +23,7 @@ from matplotlib.ticker import MaxNLocator
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#c9c9c9"
 WIDTH = 10.0  # inches; the page scales it
+MAJORITY = "majority"  # the method that no plot shows where there is another: it would set the scale of all
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 _LINES: tuple["Line", ...] = ("solid", (0, (5, 2)), (0, (1.2, 1.2)))
@@ -127,6 +128,13 @@ def shortened(name: str, letters: int) -> str:
         return name
     tail = (letters - 1) // 2
     return f"{name[: letters - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def score_axis(axes: Axes, name: str) -> None:
+    """Scores along the x axis, which ends where they do: at 0 and at 1."""
+    low, high = axes.get_xlim()
+    axes.set_xlim(max(low, 0.0), min(high, 1.0))
+    axes.set_xlabel(name)
 
 
 def whole_rounds(axes: Axes) -> None:

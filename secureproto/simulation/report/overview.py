@@ -1,12 +1,12 @@
 """Methods × partitions: one table a measure, for a page of several partitions.
 
-Invariant: best marks are within a column; the mean over partitions is not ranked.
+Invariant: best marks are within a column and a point; the mean over partitions is not ranked.
 """
 
 from collections.abc import Sequence
 
-from secureproto.simulation.report.tables import DASH, Cell, Table, over_points, score
-from secureproto.simulation.report.words import measure_name
+from secureproto.simulation.report.tables import DASH, Cell, Table, score
+from secureproto.simulation.report.words import POINT_NAMES, headed, measure_name
 from secureproto.simulation.results import Part, across
 from secureproto.simulation.results.parts import Across, one_data_set
 from secureproto.simulation.results.reported import POINTS
@@ -15,7 +15,8 @@ from secureproto.simulation.statistics import MEASURES, Measure
 
 
 def by_partition(parts: Sequence[Part]) -> list[Table]:
-    """A table for each measure that is defined anywhere, its columns grouped by point."""
+    """A table for each measure that is defined anywhere: a column a partition, the methods at each point under each
+    other, so that it is no wider than the page and as chosen are only those that choose."""
     found = across(parts)
     return [
         _table(parts, [one for one in found if one.measure == measure], measure)
@@ -36,24 +37,17 @@ def averaging(parts: Sequence[Part]) -> str:
 
 def _table(parts: Sequence[Part], found: Sequence[Across], measure: Measure) -> Table:
     averaged = one_data_set(parts)
-    points = [point for point in POINTS if any(one.point == point for one in found)]
-    columns = (*(part.name for part in parts), *((mean_of(parts),) if averaged else ()))
-    by_key = {(one.method, one.point): one for one in found}
-    name = measure_name(measure)
-    return over_points(
-        f"{name[0].upper()}{name[1:]} on test records, by partition",
-        points,
-        columns,
-        (
-            (label, [_cells(by_key.get((label, point)), parts, averaged) for point in points])
-            for label in dict.fromkeys(one.method for one in found)
-        ),
+    by_point = {point: [one for one in found if one.point == point] for point in POINTS}
+    return Table(
+        caption=f"{headed(measure_name(measure))} on test records, by partition",
+        groups=(),
+        columns=("method", *(part.name for part in parts), *((mean_of(parts),) if averaged else ())),
+        rows=tuple((Cell(one.method), *_cells(one, averaged)) for at in by_point.values() for one in at),
+        bodies=tuple((POINT_NAMES[point], len(at)) for point, at in by_point.items() if at),
     )
 
 
-def _cells(one: Across | None, parts: Sequence[Part], averaged: bool) -> list[Cell]:
-    if one is None:
-        return [Cell(DASH)] * (len(parts) + averaged)
+def _cells(one: Across, averaged: bool) -> list[Cell]:
     cells = [score(over, best=name in one.best) for name, over in one.by_part.items()]
     if not averaged:
         return cells

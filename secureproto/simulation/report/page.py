@@ -16,23 +16,33 @@ from markupsafe import Markup, escape
 from secureproto.simulation.report.costs import bytes_sent
 from secureproto.simulation.report.curves import learning_curves, shown_first, training_curves
 from secureproto.simulation.report.drawing import Plot, looks
+from secureproto.simulation.report.findings import findings
+from secureproto.simulation.report.gains import gained, gains
+from secureproto.simulation.report.leads import leads
 from secureproto.simulation.report.overview import averaging, by_partition
 from secureproto.simulation.report.relations import relation_maps
-from secureproto.simulation.report.sites import accuracy_by_site, gains
-from secureproto.simulation.report.tables import (
-    Table,
-    by_measure,
-    by_site,
-    further,
-    hyper_parameters,
-    lead_of_best,
+from secureproto.simulation.report.site_tables import by_site, choices, gains_by_site, tallies
+from secureproto.simulation.report.sites import accuracy_by_site
+from secureproto.simulation.report.tables import Table, by_measure, further, hyper_parameters
+from secureproto.simulation.report.words import (
+    counting,
+    failures,
+    headed,
+    measure_name,
+    seeds_in_words,
+    undefined_sites,
 )
-from secureproto.simulation.report.words import counting, failures, findings, undefined_sites
-from secureproto.simulation.results import NOT_COMPARED, Part
-from secureproto.simulation.statistics import LEVEL, MEASURES
+from secureproto.simulation.results import NOT_COMPARED, Part, Summary
+from secureproto.simulation.results.settled import still_rising
+from secureproto.simulation.statistics import FEWEST, LEVEL, MEASURES
 
 _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9]+\.?[0-9]*)pt"')
 _PIXELS, _LARGER = 96 / 72, 1.25  # of a point; of a picture that was made elsewhere
+_CHOICES = (
+    "Chosen after the last round, for use at the site alone: mixed is the version as received, own its extractor "
+    "with a head trained at the site, blend the mean of these two heads, local the version after local training."
+)
+_OPEN = 6  # panels of gains, up to which those of every measure are unfolded: two rows each
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,15 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """What a reader unfolds."""
+
+    title: str
+    plots: Sequence[Plot] = ()
+    tables: Sequence[Table] = ()
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of the page: what it is called, and the plots and tables in it."""
 
@@ -78,7 +97,7 @@ class Section:
     title: str
     plots: Sequence[Plot] = ()
     tables: Sequence[Table] = ()
-    folded: Table | None = None
+    folded: Sequence[Fold] = ()
     note: str | None = None
 
 
@@ -123,6 +142,7 @@ def render(report: Report) -> str:
             for place, shown in enumerate(report.parts, start=1)
         ],
         level=LEVEL,
+        fewest=seeds_in_words(FEWEST),
     )
 
 
@@ -133,7 +153,7 @@ def _chapter(shown: OnPartition, key: str, more: Mapping[str, str]) -> Chapter:
         key=key,
         name=shown.part.name,
         heading=shown.part.heading,
-        findings=findings(summary),
+        findings=[*findings(summary), *still_rising(shown.part.histories)],
         facts={**_facts(shown), **more},
         notes=counting(summary),
         sections=[section for section in _sections(shown, key) if section.plots or section.tables],
@@ -156,16 +176,36 @@ def _sections(shown: OnPartition, key: str) -> list[Section]:
     any_score = any(method.points for method in summary.methods)
     tables = [by_measure(summary, measure) for measure in MEASURES] if any_score else []
     curves = learning_curves(runs, look, shown_first(summary), key)
+    by_sites = [
+        Fold(f"{headed(measure_name(m))} as a table", tables=[t]) for m in MEASURES if (t := by_site(summary, m))
+    ]
+    chose = choices(summary, shown.part.histories)
     return [
         Section("summary", "Summary", tables=[*tables, further(summary)], note=undefined_sites(summary)),
         Section("curves", "Learning curves", curves),
-        Section("by-site", "Site by site", accuracy_by_site(summary, look, key), folded=by_site(summary)),
-        Section("gain", "Who gains, who loses", gains(summary, key)),
-        Section("best", "The best against the others", tables=lead_of_best(summary)),
+        Section("by-site", "Site by site", accuracy_by_site(summary, look, key), folded=by_sites),
+        _gains(summary, key),
+        Section("choices", "What sites chose", tables=chose, note=_CHOICES),
+        Section("best", "The best against the others", tables=leads(summary, shown.part.histories)),
         Section("relation", "Relation of the sites", relation_maps(runs, key)),
         Section("local-training", "Losses and norms", training_curves(runs, look, key)),
         Section("traffic", "Bytes", bytes_sent(summary, look, key)),
     ]
+
+
+def _gains(summary: Summary, key: str) -> Section:
+    """Counts by every measure; the plots of further measures are folded where there are many panels."""
+    plots = gains(summary, key)
+    panels = {(c.method, c.point) for c in gained(summary, MEASURES[0])}
+    shown = plots if len(panels) <= _OPEN else plots[:1]
+    folded = [Fold(plot.title, [plot]) for plot in plots if plot not in shown]
+    folded += [
+        Fold(f"Gains in {measure_name(m)} as a table", tables=[t])
+        for m in MEASURES
+        if (t := gains_by_site(summary, m))
+    ]
+    counts = tallies(summary)
+    return Section("gain", "Who gains, who loses", shown, [] if counts is None else [counts], folded)
 
 
 def _facts(shown: OnPartition) -> dict[str, str]:

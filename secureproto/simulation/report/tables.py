@@ -3,25 +3,25 @@
 Invariant: a number that is not there is a dash, never a zero.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from secureproto.simulation.history import RECEIVED, TUNED
 from secureproto.simulation.report.costs import readable
-from secureproto.simulation.report.words import POINT_NAMES, measure_name, signed, standing
+from secureproto.simulation.report.words import POINT_NAMES, headed, measure_name, signed
 from secureproto.simulation.results import AtPoint, Estimate, MethodSummary, OverSites, Summary
 from secureproto.simulation.results.reported import POINTS
+from secureproto.simulation.results.rows import comparison
 from secureproto.simulation.results.summarise import best_methods
 from secureproto.simulation.results.terminal import choices_text, partial_text
 from secureproto.simulation.statistics import Interval, Measure
 
 DASH = "–"
-SITES_IN_TABLE = 200
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, a second line in small type, and whether it is the best of its column."""
+    """A text, more lines in small type under it, and whether it is the best of its column."""
 
     text: str
     small: str = ""
@@ -30,44 +30,44 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """`groups`: (heading, number of columns) over `columns`; empty for none. The first cell of a row heads it."""
+    """`groups`: (heading, number of columns) over `columns`; `bodies`: (heading, number of rows) before rows. Both
+    are empty for none. The first cell of a row heads it."""
 
     caption: str
     groups: tuple[tuple[str, int], ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    bodies: tuple[tuple[str, int], ...] = ()
 
-
-def over_points(
-    caption: str, points: Sequence[str], columns: Sequence[str], rows: Iterable[tuple[str, Iterable[Iterable[Cell]]]]
-) -> Table:
-    """The same columns under every point. `rows`: a label, and for each point its cells."""
-    return Table(
-        caption=caption,
-        groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
-        columns=("method", *(tuple(columns) * len(points))),
-        rows=tuple((Cell(label), *(cell for cells in groups for cell in cells)) for label, groups in rows),
-    )
+    @property
+    def parts(self) -> Iterator[tuple[str, tuple[tuple[Cell, ...], ...]]]:
+        """The rows under each heading; all of them under an empty one where there is none."""
+        rows = iter(self.rows)
+        for heading, count in self.bodies or (("", len(self.rows)),):
+            yield heading, tuple(islice(rows, count))
 
 
 def by_measure(summary: Summary, measure: Measure) -> Table:
     """Mean, worst site, spread and the difference to the reference, at every point that a method was scored at."""
     points = _points(summary)
     best = best_methods(summary.methods) if len(summary.methods) > 1 else {}
-    difference = () if summary.reference is None else (f"vs {summary.reference}",)
-    columns = ("mean", "worst", "spread", *difference)
-    name = measure_name(measure)
-    return over_points(
-        f"{name[0].upper()}{name[1:]} on test records",
-        points,
-        columns,
+    columns = ("mean", "worst", "spread", *(() if summary.reference is None else (f"vs {summary.reference}",)))
+    rows = [
         (
-            (
-                method.label,
-                [_of_point(summary, method, point, measure, best.get((point, measure))) for point in points],
-            )
-            for method in summary.methods
-        ),
+            Cell(method.label),
+            *(
+                cell
+                for point in points
+                for cell in _of_point(summary, method, point, measure, best.get((point, measure)))
+            ),
+        )
+        for method in summary.methods
+    ]
+    return Table(
+        caption=f"{headed(measure_name(measure))} on test records",
+        groups=tuple((POINT_NAMES[point], len(columns)) for point in points),
+        columns=("method", *(columns * len(points))),
+        rows=tuple(rows),
     )
 
 
@@ -83,49 +83,16 @@ def further(summary: Summary) -> Table:
         failed = sum(failure.method == method.label for failure in summary.failures)
         row = [Cell(method.label), Cell(f"{len(method.seeds)} of {len(method.seeds) + failed}")]
         row.append(Cell(_versions(method)))
-        row += [_mean(at.pooled if (at := method.points.get(point)) else None) for point in points]
+        row += [mean(at.pooled if (at := method.points.get(point)) else None) for point in points]
         if summary.target is not None:
             row.append(_rounds(method))
         sent, seconds = method.bytes_sent, method.seconds
         row.append(Cell(DASH if sent is None else readable(sent.mean)))
         row.append(Cell(DASH if seconds is None else f"{seconds.mean:.1f}"))
         if choices:
-            row.append(Cell(choices_text(method)))
+            row.append(Cell(choices_text(method) if method.choices else DASH))
         rows.append(tuple(row))
     return Table("Runs, pooled accuracy and costs", (), tuple(columns), tuple(rows))
-
-
-def lead_of_best(summary: Summary) -> list[Table]:
-    """The method of the highest mean accuracy against every other, as received and after local training."""
-    tables = []
-    for point in (RECEIVED, TUNED):
-        found = [c for c in summary.of_best if (c.point, c.measure) == (point, "accuracy")]
-        if found:
-            caption = f"{found[0].method} (highest mean accuracy {POINT_NAMES[point]}) against the others"
-            rows = tuple(
-                (Cell(c.other), *_interval(c.overall), Cell(standing(c)), Cell(str(len(c.seeds)))) for c in found
-            )
-            columns = ("method", "lead in accuracy", "what can be said", "seeds in common")
-            tables.append(Table(caption, (), columns, rows))
-    return tables
-
-
-def by_site(summary: Summary) -> Table | None:
-    """Accuracy after local training at every site; None for more than 200 sites (`results.csv` has them)."""
-    found = {method.label: method.points[TUNED] for method in summary.methods if TUNED in method.points}
-    sites = sorted({site for at in found.values() for site in at.sites})
-    if not sites or len(sites) > SITES_IN_TABLE:
-        return None
-    rows = tuple(
-        (
-            Cell(site),
-            Cell(str(max(at.records.get(site, 0) for at in found.values()))),
-            *(_mean(at.sites[site]["accuracy"] if site in at.sites else None) for at in found.values()),
-        )
-        for site in sites
-    )
-    caption = "Accuracy of each site after local training (mean over seeds, ± standard deviation)"
-    return Table(caption, (), ("site", "test records", *found), rows)
 
 
 def hyper_parameters(found: Mapping[str, Mapping[str, object]]) -> Table | None:
@@ -152,27 +119,29 @@ def _of_point(
     yield Cell(DASH if over is None else f"{over.worst.mean:.3f}")
     yield Cell(DASH if over is None else f"{over.spread.mean:.3f}")
     if summary.reference is not None:
-        gain = [c for c in summary.to_reference if (c.method, c.point, c.measure) == (method.label, point, measure)]
-        yield from _interval(gain[0].overall) if gain else (Cell(DASH),)
+        gain = comparison(summary, method.label, point, measure)
+        yield Cell(DASH) if gain is None else lead(gain.overall)
 
 
 def score(over: OverSites | None, *, best: bool) -> Cell:
     """A mean over sites, with how far seeds lie apart and over how many sites it is, where not over all."""
-    mean = _mean(None if over is None else over.mean)
+    cell = mean(None if over is None else over.mean)
     few = "" if over is None else partial_text(over).strip()
-    return Cell(mean.text, " ".join(part for part in (mean.small, few) if part), best)
+    return Cell(cell.text, "\n".join(part for part in (cell.small, few) if part), best)
 
 
-def _mean(estimate: Estimate | None) -> Cell:
+def mean(estimate: Estimate | None) -> Cell:
+    """A mean over seeds, with how far they lie apart."""
     if estimate is None:
         return Cell(DASH)
     return Cell(f"{estimate.mean:.3f}", "" if estimate.deviation is None else f"± {estimate.deviation:.3f}")
 
 
-def _interval(interval: Interval) -> tuple[Cell]:
+def lead(interval: Interval) -> Cell:
+    """A difference with its interval."""
     if interval.low is None or interval.high is None:
-        return (Cell(signed(interval.mean), "no interval"),)
-    return (Cell(signed(interval.mean), f"[{signed(interval.low)}, {signed(interval.high)}]"),)
+        return Cell(signed(interval.mean), "no interval")
+    return Cell(signed(interval.mean), f"[{signed(interval.low)}, {signed(interval.high)}]")
 
 
 def _versions(method: MethodSummary) -> str:
@@ -184,10 +153,13 @@ def _versions(method: MethodSummary) -> str:
 
 
 def _rounds(method: MethodSummary) -> Cell:
+    """Not reached (1 of 2 runs did), or 12 (2 of 3 runs did)."""
     if method.target is None:
         return Cell(DASH)
-    text = "not reached" if method.target.rounds is None else f"{method.target.rounds:g}"
-    return Cell(text, f"{method.target.reached} of {method.target.runs} runs" if method.target.reached else "")
+    rounds, reached, runs = method.target.rounds, method.target.reached, method.target.runs
+    if rounds is None:
+        return Cell("not reached", f"({reached} of {runs} runs did)" if reached else "")
+    return Cell(f"{rounds:g}", "" if reached == runs else f"({reached} of {runs} runs did)")
 
 
 def _plain(value: object) -> str:

@@ -1,47 +1,18 @@
-"""The sentences of the page: what came out, how it was counted, and what failed.
+"""The sentences of the page on how numbers were made, and the words for what a comparison allows one to say.
 
 Invariant: no sentence says more than the numbers: a lead whose interval holds zero is called what chance could give.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED
-from secureproto.simulation.report.sites import tally
-from secureproto.simulation.results import VALIDATED, Comparison, MethodSummary, Summary
-from secureproto.simulation.results.summarise import best_methods, unranked
+from secureproto.simulation.results import VALIDATED, Comparison, Summary
+from secureproto.simulation.statistics import FEWEST, Interval
 
 POINT_NAMES: Final = {RECEIVED: "as received", TUNED: "after local training", CHOSEN: "as chosen"}
+_NUMBERS: Final = {1: "one", 2: "two", 3: "three", 4: "four"}
 _NAMES_SHOWN = 5
-
-
-def findings(summary: Summary) -> list[str]:
-    """What came out, in a few sentences."""
-    best = best_methods(summary.methods)
-    by_label = {method.label: method for method in summary.methods}
-    lacking = unranked(summary.methods)
-    note = [f"{lacking[0].upper()}{lacking[1:]}."] if lacking else []
-    if (TUNED, "accuracy") not in best:
-        return note or ["No run ended with scores: there is nothing to report."]
-    leader = by_label[best[TUNED, "accuracy"]]
-    found = [_lead(leader, summary)]
-    comparison = _against_reference(summary, leader.label)
-    if comparison is not None:
-        found.append(_difference(comparison))
-    others = {
-        other: [
-            f"{measure_name(key[1])} {POINT_NAMES[key[0]]}" for key in best if best[key] == other and key[0] != CHOSEN
-        ]
-        for other in best.values()
-        if other != leader.label
-    }
-    parts = [f"{other} ({_listed(firsts)})" for other, firsts in others.items() if firsts]
-    if parts:
-        found.append(f"Others are first by other measures: {'; '.join(parts)}.")
-    found += note
-    if len(summary.methods) > 1:
-        found.append("The first of several is picked by the very numbers that are shown, so its lead is flattered.")
-    return found
 
 
 def counting(summary: Summary) -> list[str]:
@@ -56,6 +27,8 @@ def counting(summary: Summary) -> list[str]:
     runs = max((len(method.seeds) for method in summary.methods), default=0)
     if runs < 2:
         return [rule, "One seed: there is nothing to tell chance from, so no interval is given."]
+    if runs < FEWEST:
+        return [rule, f"{seeds_in_words(runs).capitalize()}: no interval is given, for that takes {_number(FEWEST)}."]
     if summary.redrawn is not None:
         seeds = (
             f"Each seed splits the records anew; as such splits overlap, intervals are widened for it (Nadeau and "
@@ -105,8 +78,40 @@ def undefined_sites(summary: Summary) -> str | None:
 def standing(comparison: Comparison) -> str:
     """What a comparison allows one to say."""
     if comparison.overall.low is None:
-        return "one seed: cannot be told"
+        seeds = len(comparison.seeds)
+        return f"{seeds_in_words(seeds) if seeds < FEWEST else 'no interval'}: cannot be told"
     return {1: "better", -1: "worse", 0: "chance could give it"}[comparison.overall.sign]
+
+
+def why_no_interval(interval: Interval) -> str:
+    """The reason, after which a colon or comma may follow. Only for an interval that is not there."""
+    return seeds_in_words(interval.n) if interval.n < FEWEST else "the same in every seed"
+
+
+def tally(comparison: Comparison, *, told: bool = False) -> str:
+    """2 of 8 sites significantly better, 1 significantly worse, 5 not to be told apart (by the mean …).
+
+    `told`: that there is no interval, and why, has been said.
+    """
+    counts, sites = comparison.counts, len(comparison.sites)
+    means = f"{_of_sites(counts.gain, sites)} gain, {counts.lose} lose"
+    if counts.no_interval == sites and told:
+        return means
+    if counts.no_interval == sites:
+        why = why_no_interval(next(iter(comparison.sites.values())))
+        return f"{means} ({why}: there is no interval, so none of it can be told from chance)"
+    parts = [f"{_of_sites(counts.better, sites)} significantly better, {counts.worse} significantly worse"]
+    parts.append(f"{counts.unclear} not to be told apart")
+    parts += [f"{counts.no_interval} without interval"] if counts.no_interval else []
+    return f"{', '.join(parts)} (by the mean alone {counts.gain} gain, {counts.lose} lose)"
+
+
+def short_tally(comparison: Comparison) -> str:
+    """The same for a narrow panel."""
+    counts, sites = comparison.counts, len(comparison.sites)
+    if counts.no_interval == sites:
+        return f"{counts.gain} gain, {counts.lose} lose; no interval"
+    return f"{counts.better} better, {counts.worse} worse, {sites - counts.better - counts.worse} open"
 
 
 def signed(number: float) -> str:
@@ -114,49 +119,46 @@ def signed(number: float) -> str:
     return f"{number:+.3f}".replace("-", "−")
 
 
-def _lead(leader: MethodSummary, summary: Summary) -> str:
-    over = leader.points[TUNED].measures["accuracy"]
-    many = sum(TUNED in method.points for method in summary.methods)
-    what = (
-        f"Highest mean accuracy after local training, of {many} methods"
-        if many > 1
-        else ("Mean accuracy after local training")
-    )
-    return f"{what}: {leader.label} with {over.mean.mean:.3f} (worst site {over.worst.mean:.3f})."
-
-
-def _difference(comparison: Comparison) -> str:
-    interval = comparison.overall
-    if interval.low is None:
-        meaning = "one seed, so no interval: a second run may look different"
-    elif interval.sign == 0:
-        meaning = "it holds zero: chance could give the difference"
-    else:
-        meaning = "it does not hold zero"
-    bounds = ""
-    if interval.low is not None and interval.high is not None:
-        bounds = f", interval {signed(interval.low)} to {signed(interval.high)}"
-    return (
-        f"Against {comparison.other} that is {signed(interval.mean)} on the mean of the sites{bounds} ({meaning}); "
-        f"{tally(comparison)}."
-    )
-
-
-def _against_reference(summary: Summary, label: str) -> Comparison | None:
-    return next(
-        (c for c in summary.to_reference if (c.method, c.point, c.measure) == (label, TUNED, "accuracy")), None
-    )
-
-
 def measure_name(measure: str) -> str:
     """As it is written in a sentence."""
     return "AUC" if measure == "auc" else measure.replace("_", " ")
 
 
+def headed(text: str) -> str:
+    """With a capital first letter, the others as they are."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def named(label: str, point: str) -> str:
+    """A method at a point, where it stands beside methods after local training."""
+    return label if point == TUNED else f"{label}, {POINT_NAMES[point]}"
+
+
+def at_points(points: Iterable[str]) -> str:
+    """After local training and as chosen: the points that there are, in their order."""
+    there = set(points)
+    return listed([text for point, text in POINT_NAMES.items() if point in there])
+
+
+def listed(parts: Sequence[str]) -> str:
+    """One, two and three. At least one of them."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def seeds_in_words(seeds: int) -> str:
+    """One seed, two seeds, 12 seeds."""
+    return f"{_number(seeds)} {'seed' if seeds == 1 else 'seeds'}"
+
+
+def _number(number: int) -> str:
+    return _NUMBERS.get(number, str(number))
+
+
+def _of_sites(count: int, sites: int) -> str:
+    return f"{count} of {sites} {'site' if sites == 1 else 'sites'}"
+
+
 def _few(names: Sequence[str]) -> str:
     more = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from statistics import fmean, median, pstdev, stdev
 
-from secureproto.simulation.history import RECEIVED, History
+from secureproto.simulation.history import RECEIVED, TUNED, History
 from secureproto.simulation.results.comparing import Points, of_best, to_reference, value
 from secureproto.simulation.results.reported import (
     LAST,
@@ -131,7 +131,8 @@ def _reported(runs: Sequence[History], rule: Rule) -> Points:
 
 def _failure(history: History) -> Failure:
     numbers = [record.number for record in history.rounds]
-    reason = history.failure or "interrupted before its last round"
+    unfinished = "interrupted before its last round" if numbers else "asked for and not begun"
+    reason = history.failure or unfinished
     return Failure(history.method, history.seed, max(numbers, default=None), reason)
 
 
@@ -200,7 +201,8 @@ def _target(runs: Sequence[History], target: float) -> Target:
 
 
 def _rounds_to(history: History, target: float) -> float:
-    for record, scores in evaluated(history, RECEIVED):
+    point = RECEIVED if any(evaluated(history, RECEIVED)) else TUNED
+    for record, scores in evaluated(history, point):
         if fmean(at.accuracy for at in scores.values()) >= target:
             return float(record.number)
     return inf

@@ -54,8 +54,8 @@ class AtPoint:
 
 @dataclass(frozen=True)
 class Target:
-    """How soon the mean received accuracy reached the target: `rounds`, median over all runs, None where half of
-    them or more never did; `reached` of `runs` did."""
+    """How soon the mean accuracy as received (of FedAvg + fine-tuning, which has none, after local training) reached
+    the target: `rounds`, median over all runs, None where half of them or more never did; `reached` of `runs` did."""
 
     rounds: float | None
     reached: int

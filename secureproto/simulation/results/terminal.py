@@ -1,20 +1,26 @@
-"""Results as blocks of texts for a terminal: scores in one, costs in another, and methods × partitions for several.
+"""Results as blocks of texts for a terminal: scores by measure, costs, and methods × partitions for several.
 
 Invariants: best marks are per partition; a mean that leaves sites out says over how many it is; a number that is not
 there is a dash.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secureproto.simulation.results.parts import NOT_COMPARED, Across, Part, across, one_data_set
-from secureproto.simulation.results.reported import POINTS
+from secureproto.simulation.results.reported import LAST, POINTS
 from secureproto.simulation.results.rows import comparison
+from secureproto.simulation.results.settled import still_rising
 from secureproto.simulation.results.summarise import best_methods, unranked
 from secureproto.simulation.results.summary import MethodSummary, OverSites, Summary
-from secureproto.simulation.statistics import Interval, Measure
+from secureproto.simulation.statistics import FEWEST, MEASURES, Interval, Measure
 
 DASH = "-"
+WORDS: dict[Measure, str] = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "auc": "AUC"}
+CHOICES = (
+    "chosen: what each site uses, by folds of its training records; mixed: the version as received, own: with a head "
+    "trained there, blend: between these, local: after local training"
+)
 MEGABYTE = 1e6
 
 
@@ -37,49 +43,53 @@ class Block:
 
 
 def blocks(parts: Sequence[Part]) -> list[Block]:
-    """What a person reads: two blocks a partition; with several partitions first one over them all."""
+    """What a person reads: of each partition the scores, a block a measure, and what they cost; with several
+    partitions first a block over them all."""
     many = len(parts) > 1
     found = [_overview(parts)] if many else []
     for part in parts:
-        title = part.heading if many else ""
-        found += [_scores(part.summary, title), _costs(part.summary)]
+        before = f"{part.heading}: " if many else ""
+        *scores, last = [_scores(part.summary, measure, before) for measure in MEASURES]
+        notes = (*_reading(part.summary), *still_rising(part.histories))
+        found += [*scores, replace(last, notes=notes), _costs(part.summary)]
     return found
 
 
-def _scores(summary: Summary, title: str) -> Block:
-    best = best_methods(summary.methods) if len(summary.methods) > 1 else {}
-    difference = () if summary.reference is None else (f"accuracy vs {summary.reference}",)
-    columns = ("method", "point", "accuracy", "worst site", "spread", "balanced", "AUC", *difference)
+def _scores(summary: Summary, measure: Measure, before: str) -> Block:
+    best = best_methods(summary.methods)
+    difference = () if summary.reference is None else (f"vs {summary.reference}",)
+    columns = ("method", "point", "mean", "worst", "spread", *difference)
     rows = []
     for method in summary.methods:
         for point in (point for point in POINTS if point in method.points):
-            at = method.points[point]
-            over = at.measures.get("accuracy")
+            over = method.points[point].measures.get(measure)
             row = [Text(method.label), Text(point)]
-            row.append(_mean(over, best.get((point, "accuracy")) == method.label, deviation=True))
+            row.append(_mean(over, best.get((point, measure)) == method.label, deviation=True))
             row.append(Text(DASH if over is None else f"{over.worst.mean:.3f}"))
             row.append(Text(DASH if over is None else f"{over.spread.mean:.3f}"))
-            others: tuple[Measure, ...] = ("balanced_accuracy", "auc")
-            row += [_mean(at.measures.get(one), best.get((point, one)) == method.label) for one in others]
             if summary.reference is not None:
-                gain = comparison(summary, method.label, point, "accuracy")
+                gain = comparison(summary, method.label, point, measure)
                 row.append(Text(DASH if gain is None else interval_text(gain.overall)))
             rows.append(tuple(row))
         if not method.points:
             rows.append((Text(method.label), Text("no run ended"), *[Text(DASH)] * (len(columns) - 2)))
-    return Block(title, columns, tuple(rows), _reading(summary))
+    return Block(before + WORDS[measure], columns, tuple(rows))
 
 
 def _reading(summary: Summary) -> tuple[str, ...]:
     """How the block of scores is read."""
     seeds = max((len(method.seeds) for method in summary.methods), default=0)
     lacking = unranked(summary.methods)
-    parts = ["means over sites", "worst site and spread over sites: of each seed, then their mean"]
+    parts = ["mean over sites", "worst site and spread over sites: of each seed, then their mean"]
     if seeds > 1:
         parts.insert(1, "± over seeds" if lacking else f"± over {seeds} seeds")
     if summary.reference is not None:
-        parts.append("[95 % interval] paired by seed" if seeds > 1 else "one seed, so no interval")
-    return ("; ".join(parts), *([lacking] if lacking else []))
+        enough = seeds >= FEWEST
+        parts.append("[95 % interval] paired by seed" if enough else f"under {FEWEST} seeds, so no interval")
+    if summary.rule != LAST:
+        parts.append("the version reported is the best on validation records")
+    chosen = [CHOICES] if any(method.choices for method in summary.methods) else []
+    return ("; ".join(parts), *chosen, *([lacking] if lacking else []))
 
 
 def _costs(summary: Summary) -> Block:

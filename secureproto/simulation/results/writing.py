@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from secureproto.errors import Unavailable
-from secureproto.simulation.history import TEST, VALIDATION, History
+from secureproto.simulation.history import CHOSEN, TEST, VALIDATION, History
 from secureproto.simulation.results.parts import Part
 from secureproto.simulation.results.reported import POINTS, scored
 from secureproto.simulation.results.rows import rows
@@ -23,7 +23,7 @@ from secureproto.simulation.results.summary import Summary
 from secureproto.simulation.statistics import MEASURES
 
 ROUNDS_FILE = "rounds.csv"
-SCORES = ("method", "seed", "round", "site", "point", "part", *MEASURES, "n")
+SCORES = ("method", "seed", "round", "site", "point", "part", *MEASURES, "n", "chose")
 ROUNDS = (
     "method", "seed", "round", "site",
     "steps", "cross_entropy", "alignment", "embedding_norm", "bytes_sent", "seconds",
@@ -67,7 +67,8 @@ def _scores(history: History) -> Iterator[tuple[object, ...]]:
             for part in (TEST, VALIDATION):
                 for site, at in scored(record, point, part).items():
                     key = (history.method, history.seed, record.number, site, point, part)
-                    yield (*key, at.accuracy, at.balanced_accuracy, at.auc, at.n)
+                    chose = record.sites[site].chosen if point == CHOSEN else None
+                    yield (*key, at.accuracy, at.balanced_accuracy, at.auc, at.n, chose)
 
 
 def _trainings(history: History) -> Iterator[tuple[object, ...]]:

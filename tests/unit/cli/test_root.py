@@ -84,6 +84,9 @@ def test_rows_are_printed_in_each_form(capsys: pytest.CaptureFixture[str]) -> No
     assert "-" in table
     emit([{"digest": "d" * 64, "state": "open", "study": "heart", "version": 2}], "table")
     assert capsys.readouterr().out.split()[:4] == ["study", "version", "digest", "state"]
+    emit([{"key[s]": "keys of [training], [bold]not markup[/bold]"}], "table")
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["key[s]", "keys of [training], [bold]not markup[/bold]"]
     emit({"a": [1, 2]}, "table")
     assert capsys.readouterr().out == "a  1, 2\n"
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from secureproto.cli.root import run
@@ -23,8 +24,8 @@ from secureproto.simulation.baselines.local import Local
 from secureproto.simulation.outcomes import outcomes
 from secureproto.simulation.population import GivenSites, SiteData
 from secureproto.simulation.statistics import Interval
-from secureproto_client import benefit_sources
-from secureproto_client.benefit import Benefit, Line, Question, _too_wide, answer
+from secureproto_client import benefit, benefit_sources
+from secureproto_client.benefit import FEW_OF_CLASS, Benefit, Line, Question, _too_wide, answer
 from secureproto_client.pointer import Pointer
 from secureproto_client.stopping import only_client
 from support.asking import forbidden, published
@@ -136,16 +137,37 @@ def test_what_limits_the_answer_is_said() -> None:
     one = Records(data.x[data.y == 1], data.y[data.y == 1])
     few = answer(question(one, Records(data.x[:4], data.y[:4])))
     assert few.notes == (
-        "only 4 rows are held out: intervals of so few are too narrow",
+        "only 4 rows are held out: an interval from so few is itself only a rough one",
         f"few held-out rows of class class 0 (2), class 1 (1), class 2 (1): {NOT_COUNTED}",
         "every training row is of class class 1: whatever trains on them learns to say so",
     )
-    assert "AUC" not in few.verdict
+    assert "cannot be told from 4 held-out rows" in few.verdict
+    assert "accuracy is the same on every row; AUC differs, by too few rows of a class to count" in few.verdict
     assert "balanced" not in few.verdict
     lacking = answer(question(data, one))
     assert "no held-out row of class class 0, class 2: no AUC" in lacking.notes
     assert lacking.lines[0].scores["auc"] is None
     assert answer(question(data, blobs(60, seed=3))).notes == ()
+    alone = answer(question(data, Records(data.x[:1], data.y[:1])))
+    assert alone.notes[0].startswith("only 1 row is held out: ")
+
+
+def test_equal_accuracy_is_no_equality_where_another_measure_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    test = blobs(16, seed=9)
+    assert np.bincount(test.y).min() < FEW_OF_CLASS
+    alone = np.tile([0.6, 0.2, 0.2], (16, 1))
+    better = np.where(np.eye(3)[test.y] > 0, 0.3, 0.1)
+    better[:, 0] += 0.5  # class 0 everywhere, as alone, and the right one of the others stands higher
+    both = {"own data only": alone, "after local training": better}
+    monkeypatch.setattr(benefit, "_probabilities", lambda *_: iter(both.items()))
+    found = answer(question(blobs(30), test))
+    gains = found.lines[-1].gains
+    assert gains["accuracy"] == Interval(0.0, 0.0, 0.0, 0.95, 16)
+    assert gains["auc"] is not None
+    assert gains["auc"].mean > 0.3
+    assert "accuracy is the same on every row; AUC differs, by too few rows of a class to count" in found.verdict
+    monkeypatch.setattr(benefit, "_probabilities", lambda *_: iter(dict.fromkeys(both, better).items()))
+    assert answer(question(blobs(30), test)).verdict.startswith("Joining makes no difference on 16 held-out rows")
 
 
 def interval(low: float | None, high: float | None) -> Interval:
@@ -175,6 +197,7 @@ def test_sixteen_rows_are_too_few_to_tell() -> None:
     found = answer(question(blobs(30), blobs(16, seed=9), study=study, shared=shared, head=head))
     assert found.verdict.startswith("Whether joining is better cannot be told from 16 held-out rows")
     assert any(note.startswith("accuracy: on 16 rows") and "too wide to tell" in note for note in found.notes)
+    assert not any("narrow" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +214,7 @@ def test_how_own_data_only_was_trained_is_said(training: dict[str, Any], each: s
     assert own.told() == (
         f"own data only: 4 local trainings of {each}, learning rate {rate:g}, batches of {size}, seed 7"
     )
+    assert replace(own, rounds=1).told().startswith("own data only: 1 local training of ")
 
 
 def test_nothing_held_out() -> None:

@@ -126,6 +126,24 @@ def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "STUDY.toml" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        (["--data", "d.csv"], ["--model is missing: an exported model"]),
+        (["--model", "m"], ["--data is missing: the site's records"]),
+        ([], ["--model is missing: an exported model", "--data is missing: the site's records"]),
+        (["--model", "m", "--data", "d.csv", "--study", "x"], ["--study is for an enrolled site"]),
+    ],
+)
+def test_what_is_missing_beside_a_study_is_named(
+    given: list[str], missing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "benefit", "study.toml", *given]) == 2
+    line, _ = capsys.readouterr().err.splitlines()
+    assert [what for what in missing if what in line] == missing
+    assert line.count(" is missing: ") == sum(" is missing: " in what for what in missing)
+
+
 def test_without_arguments_it_says_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,8 +43,11 @@ def test_what_cannot_be_told(unclear: Interval) -> None:
     assert "AUC" not in found
 
 
+SAME = gain(0.0, 0.0, 0.0)
+
+
 def test_models_that_score_alike_are_said_to() -> None:
-    same = gain(0.0, 0.0, 0.0)
+    same = SAME
     found = verdict("in use: 3-own", {"accuracy": same, "auc": same, "balanced_accuracy": None}, 80)
     assert found == (
         "Joining makes no difference on 80 held-out rows: in use: 3-own and own data only have one accuracy and AUC."
@@ -52,3 +55,29 @@ def test_models_that_score_alike_are_said_to() -> None:
     assert "cannot be told" in verdict("x", {"accuracy": same, "auc": OPEN}, 80)
     assert "cannot be told" in verdict("x", {"accuracy": gain(0.0, None, None)}, 1)
     assert "cannot be told" in verdict("x", {"accuracy": None}, 80)
+
+
+def test_measures_that_are_not_counted_forbid_to_say_that_nothing_differs() -> None:
+    def told(auc: Interval, balanced: Interval | None = SAME) -> str:
+        return verdict("x", {"accuracy": SAME}, 16, uncounted={"balanced_accuracy": balanced, "auc": auc})
+
+    begin = "Whether joining is better cannot be told from 16 held-out rows (x against own data only: "
+    same = begin + "accuracy is the same on every row"
+    assert told(OPEN) == f"{same}; AUC differs, by too few rows of a class to count)."
+    assert told(BETTER) == told(gain(0.2, None, None)) == told(OPEN)
+    assert told(OPEN, BETTER) == f"{same}; balanced accuracy and AUC differ, by too few rows of a class to count)."
+    assert told(SAME, gain(0.0, None, None)) == same + ")."
+    assert told(SAME) == (
+        "Joining makes no difference on 16 held-out rows: x and own data only have one accuracy, balanced accuracy "
+        "and AUC."
+    )
+    assert told(SAME, None).endswith("have one accuracy and AUC.")
+
+
+def test_measures_that_are_not_counted_make_nothing_better() -> None:
+    found = verdict("x", {"accuracy": OPEN}, 1, uncounted={"auc": BETTER})
+    assert found == (
+        "Whether joining is better cannot be told from 1 held-out row (x against own data only: accuracy +0.020, "
+        "95 % interval -0.010 to +0.050)."
+    )
+    assert "AUC" not in verdict("x", {"accuracy": BETTER}, 80, uncounted={"auc": WORSE})

@@ -1,5 +1,6 @@
 """Local training: it learns, keeps every record, repeats itself to the last bit, and says what went wrong."""
 
+import copy
 from itertools import chain
 
 import numpy as np
@@ -15,7 +16,7 @@ from secureproto.learning.evaluate import evaluate
 from secureproto.learning.losses import PrototypeLoss, cross_entropy_loss
 from secureproto.learning.model import Model, build, to_arrays
 from secureproto.learning.prototypes import class_sums
-from secureproto.learning.training import Plan, TrainingSummary, batches, train
+from secureproto.learning.training import Diverged, Plan, TrainingSummary, batches, train
 from secureproto.study.schema import StudyFile, TrainingSection
 from support.learning import blobs, tabular_study, torch_generator
 
@@ -178,6 +179,14 @@ def test_divergence_is_said() -> None:
     study = tabular_study(training={"local_epochs": 50, "learning_rate": 1e30})
     with pytest.raises(Misconfigured, match="diverged"):
         run(study, blobs(20))
+
+
+def test_a_loss_beyond_all_bounds_has_diverged_though_it_is_finite() -> None:
+    study = tabular_study(training={"local_epochs": 2, "learning_rate": 1e6})
+    with pytest.raises(Diverged, match=r"diverged, the cross entropy is over 1e\+06") as caught:
+        run(study, blobs(20))
+    again = copy.copy(caught.value)  # as it comes from a worker: by __reduce__
+    assert (again.term, again.how) == ("the cross entropy", "over 1e+06")
 
 
 def test_a_batch_of_one_under_batch_norm_is_said() -> None:

@@ -61,7 +61,7 @@ def test_no_mean_is_taken_over_different_data() -> None:
 
 
 def test_several_partitions_are_blocks_under_their_headings() -> None:
-    overview, first, _, second, _ = blocks([iid(), skewed()])
+    overview, first, _, _, _, second, *_ = blocks([iid(), skewed()])
     assert overview.notes[0] == NOT_COMPARED
     assert [row for row in cells(overview) if row["point"] == TUNED] == [
         {"method": "local", "point": TUNED, "iid": "0.500 ± 0.000", "skewed": "0.900 ± 0.000",
@@ -70,37 +70,49 @@ def test_several_partitions_are_blocks_under_their_headings() -> None:
          "mean of 2 partitions": "0.750"},
         {"method": "fedper", "point": TUNED, "iid": "-", "skewed": "*0.990 ± 0.000*", "mean of 2 partitions": "-"},
     ]  # fmt: skip
-    assert (first.title, second.title) == ("iid, 8 sites", "skewed, 8 sites")
-    assert [row["accuracy"] for row in cells(first)] == [
+    assert (first.title, second.title) == ("iid, 8 sites: accuracy", "skewed, 8 sites: accuracy")
+    assert [row["mean"] for row in cells(first)] == [
         "0.400 ± 0.000", "0.500 ± 0.000", "*0.600 ± 0.000*", "*0.700 ± 0.000*"
     ]  # fmt: skip
 
 
-def test_one_partition_is_a_block_of_scores_and_one_of_costs() -> None:
+def test_one_partition_is_a_block_of_scores_a_measure_and_one_of_costs() -> None:
     undefined = {"a": 0.8, "b": None, "c": 0.9, "d": 0.85}
     sites = {"a": 0.5, "b": 0.7, "c": 0.6, "d": 0.6}
     better = {site: at + 0.1 for site, at in sites.items()}
-    histories = [run("local", s, sites, undefined) for s in (0, 1)]
-    histories += [run("fedavg", s, better, undefined) for s in (0, 1)]
+    histories = [run("local", s, sites, undefined) for s in (0, 1, 2)]
+    histories += [run("fedavg", s, {**better, "a": 0.6 + s / 100}, undefined) for s in (0, 1, 2)]
     histories.append(history("ditto", 0, failure="diverged"))
-    scores, costs = blocks([part("iid", *histories, target=0.6)])
-    assert scores.title == ""
-    tuned = next(row for row in cells(scores) if (row["method"], row["point"]) == ("fedavg", TUNED))
-    assert tuned == {
-        "method": "fedavg",
-        "point": TUNED,
-        "accuracy": "*0.700 ± 0.000*",
-        "worst site": "0.600",
-        "spread": "0.071",
-        "balanced": "*0.700*",
-        "AUC": "0.850 (3 of 4 sites)",
-        "accuracy vs local": "+0.100 [+0.100, +0.100]",
-    }
-    assert cells(scores)[-1]["point"] == "no run ended"
-    assert "over 2 seeds" in scores.notes[0]
+    accuracy, balanced, auc, costs = blocks([part("iid", *histories, target=0.6)])
+    assert [one.title for one in (accuracy, balanced, auc, costs)] == ["accuracy", "balanced accuracy", "AUC", ""]
+    tuned = [
+        next(row for row in cells(block) if (row["method"], row["point"]) == ("fedavg", TUNED))
+        for block in (accuracy, auc)
+    ]
+    assert tuned == [
+        {
+            "method": "fedavg",
+            "point": TUNED,
+            "mean": "*0.703 ± 0.003*",
+            "worst": "0.610",
+            "spread": "0.067",
+            "vs local": "+0.102 [+0.096, +0.109]",
+        },
+        {
+            "method": "fedavg",
+            "point": TUNED,
+            "mean": "0.850 ± 0.000 (3 of 4 sites)",
+            "worst": "0.800",
+            "spread": "0.041",
+            "vs local": "+0.000 [+0.000, +0.000]",
+        },
+    ]
+    assert cells(accuracy)[-1]["point"] == "no run ended"
+    assert (accuracy.notes, balanced.notes) == ((), ())
+    assert "over 3 seeds" in auc.notes[0]
     by_method = {row["method"]: row for row in cells(costs)}
     assert by_method["fedavg"] == {
-        "method": "fedavg", "runs": "2 of 2", "rounds to 0.6": "0", "MB a site sent": "0.75", "seconds a run": "2.0"
+        "method": "fedavg", "runs": "3 of 3", "rounds to 0.6": "0", "MB a site sent": "0.75", "seconds a run": "2.0"
     }  # fmt: skip
     assert by_method["local"]["rounds to 0.6"] == "not reached"
     assert by_method["ditto"]["runs"] == "0 of 1"
@@ -111,8 +123,9 @@ def test_what_sites_chose_is_counted_and_a_point_of_one_method_has_no_best() -> 
     fields = {site: {"chosen": name} for site, name in zip("abc", ("mixed", "own", "mixed"), strict=True)}
     ours = [history("protoaligned", seed, record(0, points, fields=fields)) for seed in (0, 1)]
     others = [run(method, seed, dict.fromkeys("abc", 0.6)) for method in ("local", "ditto") for seed in (0, 1)]
-    scores, costs = blocks([part("iid", *others, *ours)])
-    accuracy = {(row["method"], row["point"]): row["accuracy"] for row in cells(scores)}
+    scores, _, last, costs = blocks([part("iid", *others, *ours)])
+    accuracy = {(row["method"], row["point"]): row["mean"] for row in cells(scores)}
+    assert "by folds of its training records" in last.notes[1]
     assert accuracy["protoaligned", TUNED] == "*0.700 ± 0.000*"
     assert accuracy["protoaligned", CHOSEN] == "0.700 ± 0.000"
     chose = {row["method"]: row["sites chose"] for row in cells(costs)}
@@ -121,9 +134,9 @@ def test_what_sites_chose_is_counted_and_a_point_of_one_method_has_no_best() -> 
 
 def test_with_one_seed_the_block_says_that_there_is_no_interval() -> None:
     one = part("iid", *(run(m, 0, {"a": 0.5}) for m in ("local", "ditto")))
-    scores = blocks([one])[0]
-    assert "no interval" in scores.notes[0]
-    assert cells(scores)[-1]["accuracy vs local"] == "+0.000"
+    scores, _, last, _ = blocks([one])
+    assert "under 3 seeds, so no interval" in last.notes[0]
+    assert cells(scores)[-1]["vs local"] == "+0.000"
 
 
 def test_rows_are_complete_and_alike(tmp_path: Path) -> None:

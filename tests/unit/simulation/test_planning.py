@@ -84,3 +84,23 @@ def test_fewer_validation_records_than_asked_for_are_told(share: float, told: li
     values = {"partition": "iid", "sites": 4} if share == 0.2 else {}
     found = [line for line in prepare(asked(tmp_path, {}, validation=share, **values)).told() if "asked for" in line]
     assert found == [f"validation: {line}" for line in told]
+
+
+def test_runs_that_were_asked_for_are_known_before_they_are_begun(tmp_path: Path) -> None:
+    from secureproto.simulation.command import Reporting, compare_directories
+
+    with session(asked(tmp_path, {}), tmp_path / "out", lambda _: None) as opened:
+        for label in ("local", "fedper"):
+            opened.experiment.ask(label, 0)
+        opened.go("local", 0)
+        opened.experiment.ask("local", 0)  # changes nothing
+    found = compare_directories([tmp_path / "out"], Reporting(), None, lambda _: None)
+    failures = [(one.method, one.seed, one.reason) for one in found.summary.failures]
+    assert failures == [("fedper", 0, "asked for and not begun")]
+
+
+@pytest.mark.parametrize("key", ["alignment_weight=4.0", "alignment_warmup_rounds=1"])
+def test_a_key_that_would_do_nothing_is_refused(key: str, tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="no key 'alignment_"):
+        prepare(asked(tmp_path, {}, methods=(f"fedavg:{key}",)))
+    prepare(asked(tmp_path, {}, methods=(f"protoaligned:{key}",)))

@@ -15,13 +15,13 @@ from secureproto.simulation.history import RECEIVED, TEST, TUNED, History
 from secureproto.simulation.report import OnPartition, Report, render
 from secureproto.simulation.report.costs import readable
 from secureproto.simulation.report.drawing import looks, shortened, wrapped
+from secureproto.simulation.report.findings import findings
 from secureproto.simulation.report.relations import relation_maps
 from secureproto.simulation.report.series import mean_score, of_run, of_training, over_rounds
-from secureproto.simulation.report.sites import short_tally, tally
-from secureproto.simulation.report.words import findings, standing
+from secureproto.simulation.report.words import counting, short_tally, standing, tally
 from secureproto.simulation.results import Part, summarise
 from support.histories import METHODS, drawn, history, measured, record
-from support.pages import PARTITION, Page, report, whole
+from support.pages import PARTITION, Page, on_partition, report, whole
 
 CHROMIUM = shutil.which("chromium")
 EVIL = '<script>alert("1")</script> $x_1$ & é'
@@ -60,8 +60,8 @@ def test_every_part_is_there_and_reached_by_the_navigation() -> None:
     links = {attributes["href"] for attributes in page.all("a")}
     parts = {attributes["id"] for attributes in page.all("section")}
     assert parts == {
-        "summary", "curves", "by-site", "gain", "best", "relation", "local-training", "traffic", "partition",
-        "failures", "settings", "glossary",
+        "summary", "curves", "by-site", "gain", "choices", "best", "relation", "local-training", "traffic",
+        "partition", "failures", "settings", "glossary",
     }  # fmt: skip
     assert {f"#{part}" for part in parts} <= links
     for text in (
@@ -79,7 +79,7 @@ def test_every_part_is_there_and_reached_by_the_navigation() -> None:
 def test_every_picture_says_what_it_is() -> None:
     page = Page(whole())
     drawings = page.all("svg")
-    assert len(drawings) == 7  # learning, sites, gains, two relations, training, bytes
+    assert len(drawings) == 9  # learning, sites, gains by three measures, two relations, training, bytes
     assert all(drawing["role"] == "img" and drawing["aria-labelledby"] for drawing in drawings)
     assert len(page.texts["desc"]) == len(page.texts["title"]) - 1 == len(drawings)
     assert all(text.strip() for text in page.texts["desc"])
@@ -110,7 +110,7 @@ def test_no_name_is_taken_for_markup_or_a_formula() -> None:
 
 @pytest.mark.parametrize(
     ("sites", "methods", "seeds"),
-    [(1, METHODS[:1], (0,)), (2, METHODS[1:2], (0, 1)), (41, METHODS[1:3], (0,)), (13, METHODS[:7], (0, 1))],
+    [(1, METHODS[:1], (0,)), (2, METHODS[1:2], (0, 1)), (42, METHODS[1:3], (0,)), (13, METHODS[:7], (0, 1))],
     ids=["one of all", "one method", "many sites", "many methods"],
 )
 def test_every_shape_of_experiment_has_a_page(sites: int, methods: tuple[str, ...], seeds: tuple[int, ...]) -> None:
@@ -159,24 +159,36 @@ def test_the_findings_say_no_more_than_the_numbers() -> None:
                   for m in ("local", "fedavg") for seed in range(len(other))]  # fmt: skip
         return [history(m, s, record(0, {TUNED: {"a": measured(at), "b": measured(0.5)}})) for m, s, at in points]
 
-    sure, unsure, one = (summarise(runs(0.5, other)) for other in ([0.9, 0.91], [0.9, 0.4], [0.9]))
-    assert "it does not hold zero" in findings(sure)[1]
-    assert "1 of 2 sites significantly better, 0 significantly worse, 1 not to be told apart" in findings(sure)[1]
-    assert "chance could give the difference" in findings(unsure)[1]
-    assert "0 of 2 sites significantly better" in findings(unsure)[1]
-    assert "(by the mean alone 1 gain, 0 lose)" in findings(unsure)[1]
-    assert "1 of 2 sites gain, 0 lose (one seed: there is no interval" in findings(one)[1]
-    assert "significantly" not in findings(one)[1]
+    every = ([0.9, 0.91, 0.92], [0.9, 0.4, 0.5], [0.9], [0.9, 0.8], [0.9, 0.9, 0.9])
+    sure, unsure, one, two, same = (summarise(runs(0.5, other)) for other in every)
+    assert "it does not hold zero" in findings(sure)[0]
+    assert "1 of 2 sites significantly better, 0 significantly worse, 1 not to be told apart" in findings(sure)[0]
+    assert "chance could give the difference" in findings(unsure)[0]
+    assert "0 of 2 sites significantly better" in findings(unsure)[0]
+    assert "(by the mean alone 1 gain, 0 lose)" in findings(unsure)[0]
+    assert "(one seed, so no interval: a further run may look different); 1 of 2 sites gain" in findings(one)[0]
+    assert "(two seeds, so no interval: a further run may look different); 1 of 2 sites gain" in findings(two)[0]
+    assert "(the same in every seed, so no interval)" in findings(same)[0]
+    assert "1 without interval" in findings(same)[0]  # of the other site it is known: there is no difference
+    assert all("significantly" not in findings(few)[0] for few in (one, two))
+    told = [tally(summary.to_reference[0]) for summary in (one, two)]
+    assert all(
+        f"({few} seed" in text and "none of it can be told" in text
+        for few, text in zip(("one", "two"), told, strict=True)
+    )
     assert [short_tally(summary.to_reference[0]) for summary in (sure, unsure, one)] == [
         "1 better, 0 worse, 1 open",
         "0 better, 0 worse, 2 open",
         "1 gain, 0 lose; no interval",
     ]
-    assert [standing(summary.to_reference[0]) for summary in (sure, unsure, one)] == [
+    assert [standing(summary.to_reference[0]) for summary in (sure, unsure, one, two, same)] == [
         "better",
         "chance could give it",
         "one seed: cannot be told",
+        "two seeds: cannot be told",
+        "no interval: cannot be told",
     ]
+    assert [counting(summary)[-1][:9] for summary in (one, two, sure)] == ["One seed:", "Two seeds", "All seeds"]
 
 
 def test_a_curve_is_of_runs_that_ended_and_of_rounds_they_share() -> None:
@@ -248,26 +260,42 @@ def test_the_partition_is_shown_near_its_own_size() -> None:
     assert image["width"] == "720"  # 432 points are 576 pixels
 
 
-@pytest.mark.system
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_a_browser_shows_it_whole_and_within_a_narrow_window(tmp_path: Path) -> None:
+def probed(text: str, width: int, at: Path) -> list[str]:
+    """What a browser of that width tells: whether the page fits, drawings, tables, and tables wider than the page."""
     probe = (
-        "<script>const d = document.documentElement, n = what => document.querySelectorAll(what).length;"
-        "document.title = ['measured', d.scrollWidth <= d.clientWidth, n('figure svg'), n('table')].join(' ');"
-        "</script>"
+        "<script>const d = document.documentElement, all = what => [...document.querySelectorAll(what)];"
+        "const wide = all('.wide').filter(box => box.scrollWidth > box.clientWidth);"
+        "document.title = ['measured', d.scrollWidth <= d.clientWidth, all('figure svg').length,"
+        "all('table').length, wide.length].join(' ');</script>"
     )
-    open_page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", whole())  # the page runs no script
-    (tmp_path / "page.html").write_text(open_page.replace("</body>", f"{probe}</body>"), encoding="utf-8")
+    open_page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)  # the page runs no script
+    (at / "page.html").write_text(open_page.replace("</body>", f"{probe}</body>"), encoding="utf-8")
     flags = ["headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking"]
-    flags += ["disable-component-update", "disable-sync", "window-size=400,1000", "dump-dom"]
-    flags += [f"user-data-dir={tmp_path / 'profile'}"]
+    flags += ["disable-component-update", "disable-sync", f"window-size={width},1000", "dump-dom"]
+    flags += [f"user-data-dir={at / 'profile'}"]
     shown = subprocess.run(
-        [str(CHROMIUM), *(f"--{flag}" for flag in flags), (tmp_path / "page.html").as_uri()],
+        [str(CHROMIUM), *(f"--{flag}" for flag in flags), (at / "page.html").as_uri()],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     ).stdout
-    title = re.search(r"<title>measured (\w+) (\d+) (\d+)</title>", shown)
+    title = re.search(r"<title>measured ([^<]+)</title>", shown)
     assert title is not None, shown[:500]
-    assert title.groups() == ("true", "7", str(whole().count("<table")))
+    return title.group(1).split()
+
+
+@pytest.mark.system
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_browser_shows_it_whole_and_within_a_narrow_window(tmp_path: Path) -> None:
+    assert probed(whole(), 400, tmp_path)[:3] == ["true", "9", str(whole().count("<table"))]
+
+
+@pytest.mark.system
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_no_table_runs_past_the_edge_of_a_window_of_usual_width(tmp_path: Path) -> None:
+    names = ("local", "fedavg", "protoaligned:representation=presence")
+    sites = [f"hospital-{i}" for i in range(12)]  # of which the last has no AUC
+    parts = [on_partition(name, drawn(sites, names, range(3), rounds=1, every=1))
+             for name in ("iid", "dirichlet:0.3", "pathological:2", "natural")]  # fmt: skip
+    assert probed(render(Report("Hearts", parts)), 1200, tmp_path)[-1] == "0"

@@ -8,7 +8,8 @@ from secureproto.simulation.history import RECEIVED, TUNED
 from secureproto.simulation.report import Report, render
 from secureproto.simulation.report.curves import learning_curves, shown_first
 from secureproto.simulation.report.drawing import looks
-from secureproto.simulation.report.sites import gains
+from secureproto.simulation.report.gains import gains
+from secureproto.simulation.report.overview import by_partition
 from secureproto.simulation.report.words import undefined_sites
 from secureproto.simulation.results import NOT_COMPARED, summarise
 from support.histories import drawn, history, measured, record
@@ -49,15 +50,29 @@ def test_a_table_over_the_partitions_marks_the_best_of_each_and_ranks_no_mean() 
     text = render(Report("Hearts", parts))
     table = text[text.index('<section id="partitions"') : text.index("partition-1-part-heading")]
     accuracy = table[: table.index("</table>")]
-    assert accuracy.count("mean of 2 partitions</th>") == 2  # as received, after local training
-    rows = re.findall(r"<tr>(.*?)</tr>", accuracy, flags=re.DOTALL)[2:]
+    assert accuracy.count("mean of 2 partitions</th>") == 1
+    assert re.findall(r'<th scope="rowgroup" colspan="4">([^<]+)', accuracy) == [
+        "as received",
+        "after local training",
+    ]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</tr>', accuracy, flags=re.DOTALL)
     cells = [re.findall(r'<td class="([^"]*)">([^<]+)', row) for row in rows]
     shown = [[f"*{text}*" if "best" in kind else text for kind, text in row] for row in cells]
-    assert shown == [
-        2 * ["0.500", "*0.900*", "0.700"],
-        2 * ["*0.700*", "0.800", "0.750"],  # the highest mean, and not bold
-        2 * ["0.600", "–", "–"],
+    assert shown == 2 * [
+        ["0.500", "*0.900*", "0.700"],
+        ["*0.700*", "0.800", "0.750"],  # the highest mean, and not bold
+        ["0.600", "–", "–"],
     ]
+
+
+def test_a_table_over_the_partitions_has_as_chosen_only_what_was_chosen() -> None:
+    parts = [on_partition(name, drawn(("a", "b"), ("local", "protoaligned"), (0,), rounds=1, every=1))
+             for name in ("iid", "dirichlet:1", "natural")]  # fmt: skip
+    for table in by_partition([one.part for one in parts]):
+        *_, (heading, rows) = table.parts
+        assert (heading, [row[0].text for row in rows]) == ("as chosen", ["protoaligned"])
+        assert len(table.columns) == 5  # method, partitions, mean: however many points there are
+        assert all(len(row) == 5 for row in table.rows)
 
 
 def test_a_mean_over_fewer_sites_says_so_in_its_cell() -> None:
@@ -91,7 +106,7 @@ def test_of_many_methods_a_few_are_in_colour_and_the_others_follow() -> None:
 
 def test_the_majority_class_does_not_set_the_scale_of_the_gains() -> None:
     def gained(*methods: str) -> str:
-        (plot,) = gains(summarise(drawn(("a", "b"), ("local", *methods), (0, 1), rounds=1, every=1)))
+        plot, *_ = gains(summarise(drawn(("a", "b"), ("local", *methods), (0, 1), rounds=1, every=1)))
         return plot.svg + plot.reading
 
     assert ">majority</text>" not in gained("majority", "fedavg")

@@ -14,7 +14,7 @@ from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History, Mea
 from secureproto.simulation.results import Counts, summarise, write_csv, write_json
 from secureproto.simulation.results.summarise import best_methods, unranked
 from secureproto.simulation.results.summary import Estimate, Summary, Target
-from secureproto.simulation.statistics import paired
+from secureproto.simulation.statistics import MEASURES, paired
 from support.histories import HOSPITALS, drawn, history, measured, record
 
 Scores = dict[str, float]
@@ -205,39 +205,47 @@ def test_comparisons_take_matching_seeds_and_sites() -> None:
             run("local", 1, {"a": 0.6, "b": 0.6}),
             run("fedavg", 1, {"a": 0.7, "b": 0.6}),
             run("fedavg", 0, {"a": 0.8, "b": 0.5, "c": 1.0}),
-            run("fedavg", 2, {"a": 0.0, "b": 0.0}),
+            run("fedavg", 2, {"a": 0.7, "b": 0.7}),
+            run("local", 2, {"a": 0.6, "b": 0.6}),
+            run("fedavg", 3, {"a": 0.0, "b": 0.0}),
         ]
     )
     found = next(c for c in summary.to_reference if (c.point, c.measure) == (TUNED, "accuracy"))
-    assert (found.method, found.other, found.seeds) == ("fedavg", "local", (0, 1))
-    by_hand = paired([(0.3 - 0.1) / 2, 0.1 / 2])
+    assert (found.method, found.other, found.seeds) == ("fedavg", "local", (0, 1, 2))
+    by_hand = paired([(0.3 - 0.1) / 2, 0.1 / 2, (0.1 + 0.1) / 2])
     assert [found.overall.mean, found.overall.low] == pytest.approx([by_hand.mean, by_hand.low])
-    assert found.sites["a"].mean == pytest.approx((0.3 + 0.1) / 2)
+    assert found.sites["a"].mean == pytest.approx((0.3 + 0.1 + 0.1) / 3)
     assert set(found.sites) == {"a", "b"}
     assert found.undefined == ("c",)
-    assert found.counts == Counts(gain=1, lose=1, better=0, worse=0, unclear=2, no_interval=0)
+    assert found.counts == Counts(gain=1, lose=0, better=0, worse=0, unclear=2, no_interval=0)
 
 
 def test_sites_are_counted_by_what_their_interval_allows() -> None:
-    local = {"up": 0.5, "down": 0.5, "open": 0.5, "same": 0.5}
-    changes = [{"up": 0.7, "down": 0.3, "open": 0.9}, {"up": 0.71, "down": 0.31, "open": 0.4}]
-    runs = [run("local", seed, local) for seed in (0, 1)]
+    local = {"up": 0.5, "down": 0.5, "open": 0.5, "same": 0.5, "tied": 0.5}
+    changes = [
+        {"up": 0.7, "down": 0.3, "open": 0.9, "tied": 0.7},
+        {"up": 0.71, "down": 0.31, "open": 0.4, "tied": 0.7},
+        {"up": 0.7, "down": 0.3, "open": 0.6, "tied": 0.7},
+    ]
+    runs = [run("local", seed, local) for seed in (0, 1, 2)]
     runs += [run("fedavg", seed, {**local, **change}) for seed, change in enumerate(changes)]
 
     def counts(histories: list[History]) -> Counts:
         return next(c.counts for c in summarise(histories).to_reference if c.point == TUNED)
 
-    assert counts(runs) == Counts(gain=2, lose=1, better=1, worse=1, unclear=2, no_interval=0)
-    assert counts([runs[0], runs[2]]) == Counts(gain=2, lose=1, better=0, worse=0, unclear=0, no_interval=4)
+    # five records that agree in three runs are no interval
+    assert counts(runs) == Counts(gain=3, lose=1, better=1, worse=1, unclear=2, no_interval=1)
+    for few in ([runs[0], runs[3]], [*runs[:2], *runs[3:5]]):
+        assert counts(few) == Counts(gain=3, lose=1, better=0, worse=0, unclear=0, no_interval=5)
 
 
 def test_redrawn_splits_widen_the_comparisons() -> None:
-    runs = [run(method, seed, {"a": 0.5 + 0.1 * seed**2}) for method in ("local", "fedavg") for seed in range(2)]
-    runs[-1] = run("fedavg", 1, {"a": 0.9})
+    runs = [run(method, seed, {"a": 0.5}) for method in ("local", "fedavg") for seed in range(3)]
+    runs[-1] = run("fedavg", 2, {"a": 0.52})
     plain, wide = (summarise(runs, redrawn=ratio).to_reference[0].overall for ratio in (None, 0.5))
     assert plain.high is not None
     assert wide.high is not None
-    assert wide.high - wide.mean == pytest.approx((plain.high - plain.mean) * ((0.5 + 0.5) / 0.5) ** 0.5)
+    assert wide.high - wide.mean == pytest.approx((plain.high - plain.mean) * ((1 / 3 + 0.5) / (1 / 3)) ** 0.5)
 
 
 def test_one_seed_is_compared_without_an_interval() -> None:
@@ -316,8 +324,7 @@ def test_every_score_and_training_is_in_the_files(tmp_path: Path) -> None:
     made = drawn(methods=("local", "fedprox:mu=0.01,5"), seeds=(0, 1), rounds=2, every=1)
     write_csv(tmp_path / "results.csv", iter(made))
     found = read(tmp_path / "results.csv")
-    header = ["method", "seed", "round", "site", "point", "part", "accuracy", "balanced_accuracy", "auc", "n"]
-    assert list(found[0]) == header
+    assert list(found[0]) == ["method", "seed", "round", "site", "point", "part", *MEASURES, "n", "chose"]
     assert len(found) == 2 * 2 * 3 * 4 * 2 * 2  # methods, seeds, rounds, sites, points, parts
     at = next(row for row in found if (row["method"], row["seed"], row["round"]) == ("fedprox:mu=0.01,5", "1", "2"))
     exact = made[3].rounds[2].sites[at["site"]].points[at["point"]][at["part"]]
@@ -328,6 +335,22 @@ def test_every_score_and_training_is_in_the_files(tmp_path: Path) -> None:
     assert list(trained[0])[-2:] == ["bytes_sent", "seconds"]
     assert float(trained[-1]["cross_entropy"]) == made[3].rounds[2].sites["switzerland"].cross_entropy
     assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "rounds.csv"}
+
+
+def test_what_each_site_chose_is_in_the_file(tmp_path: Path) -> None:
+    (ours,) = drawn(methods=("protoaligned",), seeds=(0,), rounds=2, every=1)
+    write_csv(tmp_path / "results.csv", [ours])
+    chose = {row["site"]: row["chose"] for row in read(tmp_path / "results.csv") if row["point"] == CHOSEN}
+    assert chose == {site: at.chosen for site, at in ours.rounds[-1].sites.items()}
+    assert all(chose.values())
+    assert {row["chose"] for row in read(tmp_path / "results.csv") if row["point"] != CHOSEN} == {""}
+
+
+def test_the_target_of_fine_tuned_fedavg_is_one_after_local_training() -> None:
+    one = history("fedavg-ft", 0, *(record(n, {TUNED: scores({"a": at})}) for n, at in enumerate((0.4, 0.6, 0.7))))
+    found = summarise([one], target=0.6).methods[0].target
+    assert found is not None
+    assert (found.rounds, found.reached) == (1.0, 1)
 
 
 def test_the_summary_as_json_is_stable_and_complete(tmp_path: Path) -> None:

@@ -17,7 +17,19 @@ from secureproto.simulation.history import (
     RoundRecord,
     SiteRound,
 )
-from secureproto.simulation.tuning import MOST, TuningRequest, _ranked, _scored, _told, candidates, planned, tune
+from secureproto.simulation.tuning import (
+    MOST,
+    TuningRequest,
+    _at_an_end,
+    _each_once,
+    _ranked,
+    _scored,
+    _size,
+    _told,
+    candidates,
+    planned,
+    tune,
+)
 from support.learning import tabular_study
 
 STUDY = tabular_study()
@@ -65,6 +77,7 @@ def test_the_first_of_equals() -> None:
     assert chosen(equal) == ["b"]
     assert chosen([*equal, history("d", validation=0.8, test=0.1)]) == ["d"]
     assert told(equal).endswith("; 2 others are equal, and it is the first")
+    assert told(equal[:2]).endswith("; 1 other is equal, and it is the first")
 
 
 def test_a_sum_s_last_digit_decides_nothing() -> None:
@@ -105,7 +118,7 @@ def at_points(spec: str, *, received: float, tuned: float, seed: int = 0, n: int
 def test_what_was_measured_where_and_on_how_many_records_is_said(received: float, tuned: float, point: str) -> None:
     runs = [at_points("x", received=received, tuned=tuned, seed=seed) for seed in range(3)]
     assert told(runs) == (
-        f"m: x has the highest accuracy, 0.700, {point} of the last version: mean over 3 seeds and 1 sites, on 10 "
+        f"m: x has the highest accuracy, 0.700, {point} of the last version: mean over 3 seeds and 1 site, on 10 "
         "validation records a seed"
     )
     (row,) = _ranked("m", ["x"], runs, "accuracy")
@@ -188,7 +201,60 @@ def test_how_much_it_is_and_how_it_was_decided_is_said(tmp_path: Path) -> None:
     rows = tune(asked, said.append)
     assert [row["chosen"] for row in rows].count("use this") == 2
     first = next(index for index, line in enumerate(said) if line.startswith("tune: "))
-    assert said[first] == "tune: 4 candidates × 2 seeds × 1 rounds: 8 runs, 8 rounds"
+    assert said[first] == "tune: 4 candidates × 2 seeds × 1 round: 8 runs, 8 rounds"
     assert all("round " not in line or index > first for index, line in enumerate(said))
-    assert "after local training" in said[-1] or "as received" in said[-1]
-    assert "validation records a seed" in said[-1]
+    assert "after local training" in said[-2] or "as received" in said[-2]
+    assert "validation records a seed" in said[-2]
+    use = ",".join(str(row["candidate"]) for row in rows if row["chosen"] == "use this")
+    assert said[-1] == f"to compare what is chosen: simulate run … --methods {use}"
+
+
+def test_each_label_of_a_method_is_chosen_for_itself(tmp_path: Path) -> None:
+    said: list[str] = []
+    asked = request(methods=("local,local:learning_rate=0.2",), rounds=1, seeds=1, grid=("learning_rate=0.2,1e-9",),
+                    out=tmp_path)  # fmt: skip
+    tune(asked, said.append)
+    first, second, paste = said[-3:]
+    assert first.startswith("local (for itself; another choice is made for local:learning_rate=0.2): local:learning_")
+    assert second.startswith("local:learning_rate=0.2 (for itself; another choice is made for local): local:learn")
+    assert "value tried" in first
+    assert "value tried" not in second  # the label settles it
+    # the one candidate, chosen twice: `simulate run` takes no method twice
+    assert paste == "to compare what is chosen: simulate run … --methods local:learning_rate=0.2"
+
+
+def test_what_is_pasted_has_no_method_twice() -> None:
+    specs = ["local:momentum=0.5", "fedprox:mu=1", "local:momentum=0.50", "fedprox:mu=2"]
+    assert _each_once(specs, STUDY) == ["local:momentum=0.5", "fedprox:mu=1", "fedprox:mu=2"]
+
+
+SMALLER, LARGER = "is the smallest value tried: a smaller one", "is the largest value tried: a larger one"
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "chosen", "told"),
+    [
+        ("learning_rate", "0.01,0.1,0.02", "0.1", f"learning_rate=0.1 {LARGER} may be better"),
+        ("learning_rate", "0.01,0.1,0.02", "0.01", f"learning_rate=0.01 {SMALLER} may be better"),
+        ("learning_rate", "2,1", "1", f"learning_rate=1 {SMALLER} may be better"),
+        ("learning_rate", "0.01,0.1,0.02", "0.02", ""),
+        ("learning_rate", "0.1", "0.1", ""),
+        ("learning_rate", "0.1,0.10", "0.1", ""),
+        ("momentum", "0,0.5", "0", ""),  # there is none under it
+        ("batch_size", "1,8", "1", ""),
+        ("batch_size", "1,8", "8", f"batch_size=8 {LARGER} may be better"),
+    ],
+)
+def test_a_choice_at_the_end_of_what_was_tried_is_said(key: str, values: str, chosen: str, told: str) -> None:
+    tried = {key: values.split(",")}
+    assert list(_at_an_end("fedavg", f"fedavg:{key}={chosen}", tried, STUDY)) == ([told] if told else [])
+
+
+def test_words_have_no_end() -> None:
+    tried = {"lam": ["0.1", "1.0"], "inference": ["head", "prototype"]}
+    found = list(_at_an_end("fedproto", "fedproto:lam=1.0:inference=head", tried, STUDY))
+    assert found == [f"lam=1.0 {LARGER} may be better"]
+
+
+def test_one_of_each_is_told_in_the_singular() -> None:
+    assert _size(["a"], request(seeds=1), 1) == "tune: 1 candidate × 1 seed × 1 round: 1 run, 1 round"

@@ -118,7 +118,8 @@ def test_a_study_may_take_fewer_columns_and_join_classes() -> None:
         ("breast-cancer", "digits", "breast-cancer: is a table, and the study digits has images"),
         ("breast-cancer", "heart", "breast-cancer: has no column age, sex, cp"),
         ("heart", "breast-cancer", "line 1: no column mean radius"),
-        ("heart", "digits", "a CSV file in an image study"),
+        ("heart", "breast-cancer", " | take the study file of heart"),
+        ("heart", "digits", "a CSV file in an image study | take the study file of heart"),
     ],
 )
 def test_another_study_is_refused(name: str, study: str, line: str) -> None:

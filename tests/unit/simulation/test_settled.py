@@ -1,0 +1,17 @@
+"""Whether own data only still got better when the rounds ended."""
+
+from secureproto.simulation.history import RECEIVED, History
+from secureproto.simulation.results.settled import still_rising
+from support.histories import history, measured, record
+
+
+def curve(method: str, *accuracies: float) -> History:
+    """As received at one site, a round each."""
+    return history(method, 0, *(record(n, {RECEIVED: {"a": measured(at)}}) for n, at in enumerate(accuracies)))
+
+
+def test_own_data_only_that_still_gets_better_is_told() -> None:
+    rising, settled = curve("local", 0.1, 0.5, 0.55, 0.6), curve("local:local_epochs=9", 0.1, 0.7, 0.7, 0.705)
+    (line,) = still_rising([rising, settled, curve("fedavg", 0.1, 0.2, 0.3, 0.4)])
+    assert line.startswith("local: accuracy rose by 0.050 in the last third of the rounds. A site alone may train on")
+    assert still_rising([curve("local", 0.1, 0.9), settled]) == []  # of two versions nothing can be told
