@@ -18,6 +18,8 @@ from secureproto.simulation.history import (
 )
 
 KINDS = ("mixed", "blend", "own", "local")  # what a site may choose
+Scores = dict[str, float]
+
 HOSPITALS = ("cleveland", "hungary", "long-beach", "switzerland")
 METHODS = (
     "majority", "local", "fedavg", "fedavg-ft", "fedprox:mu=0.01", "fedper", "fedproto", "ditto", "fedpac",
@@ -61,6 +63,30 @@ def history(method: str, seed: int, *rounds: RoundRecord, failure: str | None = 
     """A run with these rounds; one with a failure did not end."""
     name = method.partition(":")[0]
     return History(method=method, title=name, seed=seed, rounds=rounds, complete=failure is None, failure=failure)
+
+
+def scores(accuracies: Scores, sizes: dict[str, int] | None = None) -> dict[str, Measured]:
+    """Scores of sites with these accuracies, over so many records each."""
+    return {site: measured(accuracy, (sizes or {}).get(site, 10)) for site, accuracy in accuracies.items()}
+
+
+def run(method: str, seed: int, *tuned: Scores, failure: str | None = None) -> History:
+    """A run with these accuracies after local training, round by round; as received they are 0.1 lower."""
+    return history(
+        method,
+        seed,
+        *(
+            record(
+                number,
+                {
+                    RECEIVED: scores({site: accuracy - 0.1 for site, accuracy in found.items()}),
+                    TUNED: scores(found),
+                },
+            )
+            for number, found in enumerate(tuned)
+        ),
+        failure=failure,
+    )
 
 
 def drawn(

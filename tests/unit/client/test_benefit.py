@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,19 @@ import pytest
 from secureproto.cli.root import run
 from secureproto.data.source import Loaded
 from secureproto.errors import Misconfigured, PolicyDenied
-from secureproto.learning.arrays import load_arrays
-from secureproto.learning.choice import Start, candidates
+from secureproto.learning.arrays import Arrays, load_arrays
+from secureproto.learning.choice import Kind, Start, candidates
 from secureproto.learning.dataset import Records
 from secureproto.learning.evaluate import Scores, evaluate, score
 from secureproto.learning.exchange import Received, initial_arrays, receive
-from secureproto.learning.model import build
+from secureproto.learning.model import Model, build
 from secureproto.simulation.baselines.fedproto import nearest_prototype
 from secureproto.simulation.baselines.local import Local
 from secureproto.simulation.outcomes import outcomes
 from secureproto.simulation.population import GivenSites, SiteData
 from secureproto.simulation.statistics import Interval
 from secureproto_client import benefit, benefit_sources
-from secureproto_client.benefit import FEW_OF_CLASS, Benefit, Line, Question, _too_wide, answer
+from secureproto_client.benefit import FEW_OF_CLASS, Benefit, Line, Question, _countable, _too_wide, answer
 from secureproto_client.pointer import Pointer
 from secureproto_client.stopping import only_client
 from support.asking import forbidden, published
@@ -188,6 +188,24 @@ def test_an_interval_that_is_too_wide_to_tell_is_said_to_be(found: Interval | No
     said = list(_too_wide({"auc": found}, 16))
     expected = "AUC: on 16 rows the difference may be anything from -0.19 to +0.25 (95 % interval, 0.44 wide): "
     assert said == ([expected + "too wide to tell"] if told else [])
+
+
+def test_one_class_of_few_rows_is_enough_to_count_accuracy_alone() -> None:
+    gains = dict.fromkeys(("accuracy", "balanced_accuracy", "auc"), interval(0.1, 0.2))
+    assert set(_countable(gains, np.repeat([0, 1, 2], [40, 40, 9]))) == {"accuracy"}
+    assert set(_countable(gains, np.repeat([0, 1, 2], [40, 40, 10]))) == set(gains)
+
+
+def test_training_goes_on_from_the_version_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+
+    def noting(model: Model, start: Start, *, records: Records) -> Mapping[Kind, Arrays]:
+        numbers.append(start.received.round_number)
+        return candidates(model, start, records=records)
+
+    monkeypatch.setattr("secureproto_client.benefit.candidates", noting)
+    answer(question(blobs(12), blobs(30)))
+    assert numbers == [3]
 
 
 def test_sixteen_rows_are_too_few_to_tell() -> None:

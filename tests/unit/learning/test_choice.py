@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from secureproto.errors import Misconfigured
 from secureproto.learning import choice
-from secureproto.learning.arrays import load_arrays, to_arrays
+from secureproto.learning.arrays import Arrays, load_arrays, to_arrays
 from secureproto.learning.choice import KINDS, MARGIN, OWN_EPOCHS, Choice, Kind, Start
 from secureproto.learning.dataset import Records
 from secureproto.learning.evaluate import evaluate
@@ -254,6 +254,24 @@ def test_a_candidate_that_diverges_on_all_records_only_is_not_used(monkeypatch: 
     found = crossed(version(shift=1), blobs(30))
     assert found.kind == "mixed"
     assert set(found.losses) == set(KINDS)
+
+
+def test_a_candidate_whose_outputs_are_not_finite_is_none() -> None:
+    model, start = build(STUDY), version()
+    mixed = choice.candidates(model, replace(start, kinds=("mixed",)), records=blobs(6))["mixed"]
+    spoilt = {name: array * np.float32("inf") for name, array in mixed.items()}
+    assert set(choice.judge(model, {"mixed": mixed, "own": spoilt}, blobs(9))) == {"mixed"}
+
+
+def test_a_candidate_that_is_none_on_one_fold_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates = choice.candidates
+
+    def without_local_on_fold_1(*given: Any, fold: int | None = None, **rest: Any) -> dict[Kind, Arrays]:
+        found = candidates(*given, fold=fold, **rest)
+        return {kind: each for kind, each in found.items() if (kind, fold) != ("local", 1)}
+
+    monkeypatch.setattr(choice, "candidates", without_local_on_fold_1)
+    assert set(crossed(version(shift=1), blobs(30)).losses) == {"mixed", "blend", "own"}
 
 
 def test_a_version_that_is_not_the_models_or_not_finite_is_refused() -> None:

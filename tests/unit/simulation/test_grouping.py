@@ -106,6 +106,13 @@ def test_a_reference_is_a_name_a_label_or_one_of_a_directory(wanted: str, meant:
     assert group.reference(wanted) == meant
 
 
+def test_a_label_comes_before_the_name_of_a_method(tmp_path: Path) -> None:
+    (group,) = grouped([standing(tmp_path / "a", "ditto:lam=2"), standing(tmp_path / "b", "ditto:lam=1", "ditto")])
+    assert group.reference("ditto") == "b/ditto"
+    assert group.reference("b/ditto") == "b/ditto"
+    assert group.reference("a/ditto") == "a/ditto:lam=2"
+
+
 def test_names_must_tell_directories_apart(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()

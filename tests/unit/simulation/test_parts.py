@@ -139,6 +139,27 @@ def test_with_one_seed_the_block_says_that_there_is_no_interval() -> None:
     assert cells(scores)[-1]["vs local"] == "+0.000"
 
 
+def test_every_number_of_a_row_is_the_one_it_is_named_after() -> None:
+    local = [run("local", seed, {"a": 0.5, "b": 0.5, "c": 0.5}) for seed in (0, 1, 2)]
+    other = [
+        run("ditto", seed, {"a": 0.6 + seed / 100, "b": 0.3 - seed / 100, "c": 0.55 + seed / 7}) for seed in (0, 1, 2)
+    ]
+    one = part("iid", *local, *other, target=0.4)
+    row = next(
+        row for row in rows([one]) if (row["method"], row["point"], row["measure"]) == ("ditto", TUNED, "accuracy")
+    )
+    at, target = one.summary.methods[1].points[TUNED], one.summary.methods[1].target
+    over = at.measures["accuracy"]
+    assert (row["mean"], row["deviation"]) == (over.mean.mean, over.mean.deviation)
+    assert (row["worst"], row["spread"], row["pooled"]) == (over.worst.mean, over.spread.mean, at.pooled.mean)
+    gain = next(c for c in one.summary.to_reference if (c.point, c.measure) == (TUNED, "accuracy"))
+    counted = ("sites_better", "sites_worse", "sites_unclear", "sites_without_interval")
+    assert [row[name] for name in counted] == [1, 1, 1, 0]
+    assert (gain.counts.gain, gain.counts.lose) == (2, 1)
+    assert target is not None
+    assert (row["rounds_to_target"], target.reached) == (target.rounds, 2)
+
+
 def test_rows_are_complete_and_alike(tmp_path: Path) -> None:
     histories = drawn(methods=("local", "fedavg"), rounds=2, every=1)  # four hospitals, the last without AUC
     parts = [part("natural", *histories, history("ditto", 0, failure="diverged"), target=0.99), iid()]

@@ -9,7 +9,9 @@ import pytest
 from secureproto.errors import Misconfigured
 from secureproto.simulation.command import Request, session
 from secureproto.simulation.heart.hospitals import study_path
-from secureproto.simulation.planning import Asked, prepare
+from secureproto.simulation.partition.division import Options
+from secureproto.simulation.planning import Asked, prepare, run_options
+from secureproto.simulation.run import RunOptions
 
 
 def study(folder: Path, **keys: object) -> Path:
@@ -104,3 +106,28 @@ def test_a_key_that_would_do_nothing_is_refused(key: str, tmp_path: Path) -> Non
     with pytest.raises(Misconfigured, match="no key 'alignment_"):
         prepare(asked(tmp_path, {}, methods=(f"fedavg:{key}",)))
     prepare(asked(tmp_path, {}, methods=(f"protoaligned:{key}",)))
+
+
+def test_every_option_of_a_partition_reaches_it(tmp_path: Path) -> None:
+    values = {"partition": "iid", "sites": 5, "per_site": 20, "split": "stratified"}
+    ground = prepare(asked(tmp_path, {}, **values, test_share=0.4, validation=0.25, partition_seed=3))
+    assert ground.divisions.partitions[0].options == Options(
+        sites=5, per_site=20, split="stratified", test_share=0.4, validation_share=0.25, seed=3
+    )
+
+
+def test_a_new_split_for_each_seed_is_drawn_from_the_first_seed_on(tmp_path: Path) -> None:
+    told = asked(tmp_path, {}, repeated=True, seeds=2, first_seed=5, test_share=0.4)
+    assert list(told.seed_numbers) == [5, 6]
+    found = prepare(told).divisions
+    assert [(one.options.seed, one.options.split) for one in found.partitions] == [
+        (5, "stratified"),
+        (6, "stratified"),
+    ]
+    with session(told, tmp_path / "out", lambda _: None) as opened:
+        assert opened.experiment.definition.redrawn_ratio == pytest.approx(0.4 / 0.6)
+
+
+def test_how_runs_are_done_is_as_asked_for(tmp_path: Path) -> None:
+    told = asked(tmp_path, {}, evaluate_every=4, factories=("a.b:c",), choice=False)
+    assert run_options(told) == RunOptions(4, ("a.b:c",), choice=False)

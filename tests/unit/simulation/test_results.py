@@ -10,37 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secureproto.errors import Misconfigured, Unavailable
-from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History, Measured
+from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History
 from secureproto.simulation.results import Counts, summarise, write_csv, write_json
-from secureproto.simulation.results.summarise import best_methods, unranked
 from secureproto.simulation.results.summary import Estimate, Summary, Target
 from secureproto.simulation.statistics import MEASURES, paired
-from support.histories import HOSPITALS, drawn, history, measured, record
-
-Scores = dict[str, float]
-
-
-def scores(accuracies: Scores, sizes: dict[str, int] | None = None) -> dict[str, Measured]:
-    return {site: measured(accuracy, (sizes or {}).get(site, 10)) for site, accuracy in accuracies.items()}
-
-
-def run(method: str, seed: int, *tuned: Scores, failure: str | None = None) -> History:
-    """A run with these accuracies after local training, round by round; as received they are 0.1 lower."""
-    return history(
-        method,
-        seed,
-        *(
-            record(
-                number,
-                {
-                    RECEIVED: scores({site: accuracy - 0.1 for site, accuracy in found.items()}),
-                    TUNED: scores(found),
-                },
-            )
-            for number, found in enumerate(tuned)
-        ),
-        failure=failure,
-    )
+from support.histories import HOSPITALS, drawn, history, measured, record, run, scores
 
 
 def of(summary: Summary, label: str, point: str = TUNED) -> Estimate:
@@ -269,22 +243,13 @@ def test_the_reference_is_a_label_or_a_name(wanted: str | None, found: str | Non
     assert bool(summary.to_reference) is (found is not None)
 
 
-def test_the_best_is_held_against_every_other() -> None:
-    summary = summarise([run(m, 0, {"a": at}) for m, at in (("local", 0.5), ("ditto", 0.9), ("fedavg", 0.7))])
-    found = [c for c in summary.of_best if (c.point, c.measure) == (TUNED, "accuracy")]
-    assert [(c.method, c.other) for c in found] == [("ditto", "local"), ("ditto", "fedavg")]
-    assert [c.overall.mean for c in found] == pytest.approx([0.4, 0.2])
+def test_a_site_without_a_score_in_one_seed_is_missing() -> None:
+    def auc(seed: int, at: float | None) -> History:
+        return history("local", seed, record(0, {TUNED: {"a": measured(0.5, auc=at), "b": measured(0.5, auc=0.7)}}))
 
-
-def test_who_lacks_a_seed_is_not_ranked_and_named() -> None:
-    lucky = run("ditto", 0, {"a": 0.9})  # ahead on its one seed, which was an easy one for all
-    others = [run(m, s, {"a": at + s / 4}) for m, at in (("local", 0.5), ("fedavg", 0.6)) for s in (0, 1)]
-    methods = summarise([lucky, *others]).methods
-    assert best_methods(methods)[TUNED, "accuracy"] == "fedavg"
-    assert unranked(methods) == "not ranked, for others have seeds that they lack: ditto lacks 1"
-    assert unranked(summarise(others).methods) is None
-    apart = summarise([lucky, run("local", 1, {"a": 0.5})]).methods
-    assert best_methods(apart) == {}
+    (method,) = summarise([auc(0, 0.6), auc(1, None)]).methods
+    over = method.points[TUNED].measures["auc"]
+    assert (over.undefined, over.defined, over.of) == (("a",), 1, 2)
 
 
 def test_a_chosen_model_is_held_against_the_tuned_one_of_a_method_without_choice() -> None:

@@ -72,6 +72,10 @@ class TestParticipants:
         one, other = (tabular_study(model={"seed": seed}, rounds={"participation": 0.3}) for seed in (1, 2))
         assert any(participants(one, self.NAMES, r) != participants(other, self.NAMES, r) for r in range(3))
 
+    def test_a_round_of_one_seed_is_not_the_next_seed_s_round_before(self) -> None:
+        now, later = (tabular_study(model={"seed": seed}, rounds={"participation": 0.3}) for seed in (0, 1))
+        assert any(participants(now, self.NAMES, r + 1) != participants(later, self.NAMES, r) for r in range(3))
+
     def test_a_round_trains_them_and_nobody_else(self) -> None:
         study, sites = tabular_study(rounds={"total": 3, "participation": 0.5, "quorum": 1}), population(6, 6, 6, 6)
         *rounds, last = ended(FedAvg(study), sites).history.rounds
@@ -192,6 +196,13 @@ class TestStopping:
         assert losses[0] is not None
         assert losses[1] is not None
         assert abs(losses[1] - losses[0]) <= 0.999 * losses[0]
+
+    def test_in_the_record_after_it_nothing_is_sent_and_sites_choose(self) -> None:
+        *rounds, last = self.rounds(ProtoAligned, stopping=self.RULE)
+        assert last.number < 6
+        assert all(site.bytes_sent and site.chosen is None for one in rounds for site in one.sites.values())
+        for site in last.sites.values():
+            assert (site.bytes_sent, site.chosen is None, CHOSEN in site.points) == (0, False, True)
 
     def test_it_goes_on_while_the_loss_moves(self) -> None:
         found = self.rounds(ProtoAligned, stopping={"relative_tolerance": 1e-12, "patience": 1})
@@ -339,3 +350,14 @@ def test_a_run_is_one_methods_and_seeds_and_versions(tmp_path: Path, monkeypatch
     monkeypatch.setattr("secureproto.simulation.run.__version__", "99")
     with pytest.raises(Conflict, match="another version"):
         claimed("fedavg", 0)
+
+
+def test_a_run_that_is_claimed_and_not_begun_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "0.sqlite"
+    store = RunStore(path)
+    claim(store, path, Claim("fedavg", 0))
+    for method, seed in (("ditto", 0), ("fedavg", 1)):
+        with pytest.raises(IntegrityBroken, match="another method or seed"):
+            claim(store, path, Claim(method, seed))
+    claim(store, path, Claim("fedavg", 0))
+    store.close()

@@ -281,3 +281,16 @@ def test_a_run_without_its_seal_is_refused(path: Path, gone: str) -> None:
     database.close()
     with pytest.raises(IntegrityBroken):
         RunStore(path, reading=True)
+
+
+@pytest.mark.parametrize("what", ["shared", "round 0"])
+def test_what_has_no_digest_is_refused_though_the_seal_is_right(store: RunStore, path: Path, what: str) -> None:
+    with store.transaction():
+        store.put("shared", arrays())
+        store.add_round(RECORD)
+        # the number of digests stays, and the seal is made over what is left
+        store._all("update facts set key = key || '7' where key = ?", f"sha256 of {what}")
+    other = again(store, path)
+    with pytest.raises(IntegrityBroken, match=f"damaged at {what}$"):
+        (other.get("shared"), other.rounds())
+    other.close()

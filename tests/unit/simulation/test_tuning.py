@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from secureproto.errors import Misconfigured
+from secureproto.simulation.experiment import Experiment
 from secureproto.simulation.heart.hospitals import study_path
 from secureproto.simulation.history import (
     RECEIVED,
@@ -56,7 +57,7 @@ def history(spec: str, *, validation: float, test: float, complete: bool = True)
 
 
 def chosen(histories: list[History], by: str = "accuracy") -> list[str]:
-    specs = [one.method for one in histories]
+    specs = list(dict.fromkeys(one.method for one in histories))
     return [str(row["candidate"]) for row in _ranked("m", specs, histories, by) if row["chosen"] == "use this"]  # type: ignore[arg-type]
 
 
@@ -70,6 +71,24 @@ def test_validation_decides_and_test_scores_do_not() -> None:
 def test_a_run_that_did_not_end_is_not_chosen() -> None:
     runs = [history("a", validation=0.9, test=0.9, complete=False), history("b", validation=0.7, test=0.1)]
     assert chosen(runs) == ["b"]
+
+
+def test_one_run_that_did_not_end_is_enough() -> None:
+    ended = [history("a", validation=0.9, test=0.9), history("b", validation=0.7, test=0.1)]
+    others = [history("a", validation=0.9, test=0.9, complete=False), history("b", validation=0.7, test=0.1)]
+    runs = [*ended, *(one.model_copy(update={"seed": 1}) for one in others)]
+    assert chosen(ended) == ["a"]
+    assert chosen(runs) == ["b"]
+    assert [row["chosen"] for row in _ranked("m", ["a", "b"], runs, "accuracy")] == ["use this", "diverged"]
+
+
+def test_the_last_version_decides() -> None:
+    def over_rounds(spec: str, *scores: float) -> History:
+        records = [history(spec, validation=score, test=0.5).rounds[0] for score in scores]
+        rounds = tuple(one.model_copy(update={"number": number}) for number, one in enumerate(records, start=1))
+        return history(spec, validation=0, test=0).model_copy(update={"rounds": rounds})
+
+    assert chosen([over_rounds("a", 0.9, 0.8, 0.6), over_rounds("b", 0.1, 0.2, 0.7)]) == ["b"]
 
 
 def test_the_first_of_equals() -> None:
@@ -207,6 +226,12 @@ def test_how_much_it_is_and_how_it_was_decided_is_said(tmp_path: Path) -> None:
     assert "validation records a seed" in said[-2]
     use = ",".join(str(row["candidate"]) for row in rows if row["chosen"] == "use this")
     assert said[-1] == f"to compare what is chosen: simulate run … --methods {use}"
+
+
+def test_every_candidate_is_run_with_every_seed(tmp_path: Path) -> None:
+    tune(request(methods=("majority,local",), rounds=1, seeds=3, out=tmp_path), lambda _: None)
+    done = [(one.method, one.seed) for one in Experiment.open(tmp_path).histories()]
+    assert sorted(done) == [(method, seed) for method in ("local", "majority") for seed in range(3)]
 
 
 def test_each_label_of_a_method_is_chosen_for_itself(tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from secureproto.data.folds import Folding
 from secureproto.data.source import Loaded
-from secureproto.learning.choice import Choice, Kind, Start, cross_fitted
+from secureproto.learning.choice import KINDS, Choice, Kind, Start, cross_fitted
 from secureproto.learning.dataset import Records
 from secureproto.learning.evaluate import score
-from secureproto.learning.exchange import Received
-from secureproto.learning.model import build
+from secureproto.learning.exchange import Received, initial_arrays
+from secureproto.learning.model import Model, build
 from secureproto.simulation.baselines.fedavg import FedAvg
 from secureproto.simulation.baselines.protoaligned import ProtoAligned
 from secureproto.simulation.engines.inprocess import InProcess
@@ -63,6 +64,25 @@ def test_the_last_record_tells_what_was_chosen_and_its_scores() -> None:
         assert done.points[CHOSEN][TEST].accuracy == expected.accuracy
         assert done.points[CHOSEN][TEST].auc == expected.auc
     assert all(done.chosen is None for record in found.rounds[:-1] for done in record.sites.values())
+
+
+def test_it_is_asked_for_as_the_client_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version received, all candidates, the training records, and five folds by a key of the seed."""
+    asked: list[tuple[Start, Records, list[int]]] = []
+
+    def noting(model: Model, start: Start, *, records: Records, folds: NDArray[np.int64]) -> Choice:
+        asked.append((start, records, folds.tolist()))
+        return cross_fitted(model, start, records=records, folds=folds)
+
+    monkeypatch.setattr("secureproto.simulation.baselines.protoaligned.cross_fitted", noting)
+    study = tabular_study(model={"seed": 7})
+    shared, head = initial_arrays(build(study))
+    data = disagreeing(0).site("a")
+    ProtoAligned(study).choose(build(study), data, Visit("a", 4, shared, head, {}))
+    ((start, records, folds),) = asked
+    assert (start.study, start.site, start.received.round_number, start.kinds) == (study, "a", 4, KINDS)
+    assert records is data.train
+    assert folds == Folding(0.2, (7).to_bytes(32, "big")).of(Loaded(data.train, data.test)).tolist()
 
 
 @pytest.mark.parametrize(("kind", "point"), [("mixed", RECEIVED), ("local", TUNED)])

@@ -12,10 +12,10 @@ from support.method_rounds import federation, play
 
 def test_by_hand() -> None:
     y = np.array([2, 2, 0], dtype=np.int64)
-    data = SiteData(Records(np.zeros((3, 4), np.float32), y), Records(np.zeros((4, 4), np.float32), y[[0, 0, 2, 2]]))
+    data = SiteData(Records(np.zeros((3, 4), np.float32), y), Records(np.zeros((4, 4), np.float32), y[[0, 2, 2, 2]]))
     found = outcomes(Majority(tabular_study()), GivenSites({"north": data}))["north"]
     assert found.received == found.tuned
-    assert (found.received.accuracy, found.received.balanced_accuracy) == (0.5, 0.5)
+    assert (found.received.accuracy, found.received.balanced_accuracy) == (0.25, 0.5)
 
 
 def test_over_all_classes_its_balanced_accuracy_is_one_over_them_and_its_auc_a_half() -> None:

@@ -67,6 +67,13 @@ def test_classes_of_one_make_up_a_share_that_the_others_cannot() -> None:
     assert sum(held) == 3
 
 
+def test_which_classes_of_one_make_up_a_share_is_drawn() -> None:
+    labels = np.arange(40, dtype=np.int64)
+    draws = [hold_back(np.arange(40), labels, 0.3, np.random.default_rng(seed)).held for seed in (0, 0, 1)]
+    assert draws[0].tolist() == draws[1].tolist()
+    assert sorted(draws[0]) != sorted(draws[2])
+
+
 def test_which_record_is_held_back_is_drawn() -> None:
     labels = np.zeros(100, dtype=np.int64)
     draws = [hold_back(np.arange(100), labels, 0.1, np.random.default_rng(seed)).held for seed in (0, 0, 1)]
@@ -80,3 +87,12 @@ def test_thinning_keeps_proportions_and_classes() -> None:
         rows = thin_out(np.arange(100), labels, count, np.random.default_rng(0))
         assert np.bincount(labels[rows], minlength=3).tolist() == kept
         assert len(np.unique(rows)) == count
+
+
+def test_which_records_of_a_class_stay_is_drawn() -> None:
+    labels = np.repeat(np.arange(2), 50).astype(np.int64)
+    draws = [thin_out(np.arange(100), labels, 20, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    assert draws[0].tolist() == draws[1].tolist()
+    for label in (0, 1):
+        first, second = (sorted(rows[labels[rows] == label]) for rows in (draws[0], draws[2]))
+        assert first != second

@@ -185,6 +185,27 @@ def test_validation_is_a_share_of_training_and_moves_nothing_else() -> None:
         assert np.abs(counts[1] - 0.2 * counts[0]).max() <= 1
 
 
+def test_validation_is_no_more_than_the_share_though_there_be_many_small_classes() -> None:
+    pool = pool_of([40, *[4] * 10])
+    partition = divided(pool, "iid", sites=1, split="stratified", test_share=0.25, validation_share=0.05)
+    (rows,) = partition.sites.values()
+    assert (len(rows.train), len(rows.validation), len(rows.test)) == (57, 3, 20)
+
+
+@pytest.mark.parametrize(
+    ("part", "options"), [("train", {"per_site": 20}), ("validation", {"validation_share": 0.2})]
+)
+def test_the_seed_decides_what_is_thinned_out_and_what_validates(part: str, options: dict[str, Any]) -> None:
+    """Natural sites with test records of their own: nothing else is drawn."""
+    pool = pool_of([90, 90], [15, 15], sites=3)
+    one, same, other = (divided(pool, "natural", seed=seed, **options) for seed in (1, 1, 2))
+    for site, rows in one.sites.items():
+        first, again, second = (getattr(each.sites[site], part).tolist() for each in (one, same, other))
+        assert first == again
+        assert first != second
+        assert rows.test.tolist() == other.sites[site].test.tolist()
+
+
 def test_another_test_share_moves_no_record_to_another_site() -> None:
     pool = pool_of([300, 200])
     one, other = (divided(pool, "dirichlet:1", sites=3, split="stratified", test_share=s) for s in (0.2, 0.4))

@@ -1,0 +1,49 @@
+"""The best of all, held against every other, and who is not ranked."""
+
+import pytest
+
+from secureproto.simulation.history import CHOSEN, TUNED
+from secureproto.simulation.results import summarise
+from secureproto.simulation.results.summarise import best_methods, unranked
+from support.histories import history, record, run, scores
+
+
+def test_the_best_is_held_against_every_other() -> None:
+    summary = summarise([run(m, 0, {"a": at}) for m, at in (("local", 0.5), ("ditto", 0.9), ("fedavg", 0.7))])
+    found = [c for c in summary.of_best if (c.point, c.measure) == (TUNED, "accuracy")]
+    assert [(c.method, c.other) for c in found] == [("ditto", "local"), ("ditto", "fedavg")]
+    assert [c.overall.mean for c in found] == pytest.approx([0.4, 0.2])
+
+
+def test_the_best_of_those_that_choose_is_held_against_those_that_choose() -> None:
+    runs = [
+        history(m, 0, record(0, {TUNED: scores({"a": at}), CHOSEN: scores({"a": at + 0.1})}))
+        for m, at in (("protoaligned", 0.6), ("protoaligned:alignment_weight=4", 0.7))
+    ]
+    summary = summarise([run("local", 0, {"a": 0.5}), *runs])
+    found = [(c.method, c.other) for c in summary.of_best if (c.point, c.measure) == (CHOSEN, "accuracy")]
+    assert found == [("protoaligned:alignment_weight=4", "protoaligned")]
+
+
+def test_splits_drawn_anew_widen_the_lead_of_the_best_too() -> None:
+    runs = [
+        run(m, seed, {"a": at + seed**2 / 100}) for m, at in (("local", 0.5), ("ditto", 0.6)) for seed in range(3)
+    ]
+    runs[-1] = run("ditto", 2, {"a": 0.61})
+    plain, wide = (
+        next(c for c in summarise(runs, redrawn=ratio).of_best if c.point == TUNED).overall for ratio in (None, 0.5)
+    )
+    assert plain.low is not None
+    assert wide.low is not None
+    assert wide.low < plain.low
+
+
+def test_who_lacks_a_seed_is_not_ranked_and_named() -> None:
+    lucky = run("ditto", 0, {"a": 0.9})  # ahead on its one seed, which was an easy one for all
+    others = [run(m, s, {"a": at + s / 4}) for m, at in (("local", 0.5), ("fedavg", 0.6)) for s in (0, 1)]
+    methods = summarise([lucky, *others]).methods
+    assert best_methods(methods)[TUNED, "accuracy"] == "fedavg"
+    assert unranked(methods) == "not ranked, for others have seeds that they lack: ditto lacks 1"
+    assert unranked(summarise(others).methods) is None
+    apart = summarise([lucky, run("local", 1, {"a": 0.5})]).methods
+    assert best_methods(apart) == {}
