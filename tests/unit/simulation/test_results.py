@@ -243,6 +243,11 @@ def test_the_reference_is_a_label_or_a_name(wanted: str | None, found: str | Non
     assert bool(summary.to_reference) is (found is not None)
 
 
+def test_of_splits_of_several_sizes_the_largest_is_told() -> None:
+    runs = [history("local", seed, record(0, {TUNED: scores({"a": 0.5}, {"a": n})})) for seed, n in ((0, 9), (1, 7))]
+    assert summarise(runs).methods[0].points[TUNED].records == {"a": 9}
+
+
 def test_a_site_without_a_score_in_one_seed_is_missing() -> None:
     def auc(seed: int, at: float | None) -> History:
         return history("local", seed, record(0, {TUNED: {"a": measured(0.5, auc=at), "b": measured(0.5, auc=0.7)}}))
@@ -298,7 +303,9 @@ def test_every_score_and_training_is_in_the_files(tmp_path: Path) -> None:
     trained = read(tmp_path / "rounds.csv")
     assert len(trained) == 2 * 2 * 3 * 4
     assert list(trained[0])[-2:] == ["bytes_sent", "seconds"]
-    assert float(trained[-1]["cross_entropy"]) == made[3].rounds[2].sites["switzerland"].cross_entropy
+    for name in ("cross_entropy", "embedding_norm", "bytes_sent", "seconds"):
+        assert float(trained[-1][name]) == getattr(made[3].rounds[2].sites["switzerland"], name)
+    assert {row["alignment"] for row in trained} == {""}  # neither method has that term
     assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "rounds.csv"}
 
 

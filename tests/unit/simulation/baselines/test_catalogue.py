@@ -75,3 +75,9 @@ def test_the_nearest_name_is_offered() -> None:
     with pytest.raises(Misconfigured) as caught:
         make("fedprix", STUDY)
     assert caught.value.hint == "did you mean fedprox?"
+
+
+def test_a_study_with_a_scale_of_its_own_may_be_run_with_another_normalisation() -> None:
+    study = tabular_study(relation={"normalisation": "evidence", "evidence_scale": 0.4})
+    found = make("protoaligned:normalisation=row_sum", study).study.relation
+    assert (found.normalisation, found.evidence_scale) == ("row_sum", None)
