@@ -1,8 +1,9 @@
 """Experiments by their partition: those on one partition are compared with each other, and with no other.
 
-A method is named by its label. Of several experiments on the only partition it is named DIRECTORY/LABEL; among
-several partitions only where two experiments on one partition hold the same label, so that a label means one method
-on every partition.
+A method is named by its label, for experiments that are alike (one study file, one number of rounds) hold runs of the
+same methods: a run that two of them have done is one. Where they differ, a method of the only partition is named
+DIRECTORY/LABEL; among several partitions only where two experiments on one partition hold the same label, so that a
+label means one method on every partition.
 
 Invariant: experiments of a group have the same records in the same parts of the same sites (equal digests).
 """
@@ -20,6 +21,7 @@ from secureproto.simulation.experiment import Experiment
 from secureproto.simulation.history import History
 
 NAMED = 2  # files of the data by name
+_ALIKE = ("study_digest", "rounds", "evaluate_every", "choice")  # of a definition, beside partition and records
 SHORT = 8  # digits of a digest that is only to tell partitions apart
 
 
@@ -57,12 +59,14 @@ class Group:
 
     @property
     def histories(self) -> tuple[History, ...]:
-        """All of them, under the names of the comparison."""
-        return tuple(
-            one.model_copy(update={"method": member.named[one.method]})
-            for member in self.members
-            for one in member.histories
-        )
+        """All of them, under the names of the comparison; of a run that several have, the first that ended."""
+        found: dict[tuple[str, int], History] = {}
+        for member in self.members:
+            for one in member.histories:
+                key = (member.named[one.method], one.seed)
+                if key not in found or (one.complete and not found[key].complete):
+                    found[key] = one.model_copy(update={"method": key[0]})
+        return tuple(found.values())
 
     def reference(self, wanted: str) -> str | None:
         """The name of the method that is meant by a name, a label, DIRECTORY/LABEL or a method's name; else None."""
@@ -100,11 +104,11 @@ def _members(experiments: Sequence[Experiment], *, alone: bool) -> Iterator[Memb
     histories = [tuple(experiment.histories()) for experiment in experiments]
     labels = [list(dict.fromkeys(one.method for one in runs)) for runs in histories]
     held = Counter(label for own in labels for label in own)
+    alike = len({tuple(getattr(one.definition, key) for key in _ALIKE) for one in experiments}) == 1
+    apart = alone and len(experiments) > 1
     for experiment, runs, own in zip(experiments, histories, labels, strict=True):
         prefix = f"{experiment.directory.name}/"
-        named = {
-            label: prefix + label if held[label] > 1 or (alone and len(experiments) > 1) else label for label in own
-        }
+        named = {label: prefix + label if not alike and (apart or held[label] > 1) else label for label in own}
         yield Member(experiment, runs, named)
 
 

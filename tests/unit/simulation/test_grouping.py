@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -29,6 +29,13 @@ class Standing:
         return [history(label, seed) for label in self.labels for seed in (0, 1)]
 
 
+class Interrupted(Standing):
+    """Without an end of its first run."""
+
+    def histories(self) -> list[History]:
+        return [history("local", 0, failure="diverged"), history("local", 1)]
+
+
 def standing(directory: Path, *labels: str, scheme: str = "iid", digest: str = "a", **more: object) -> Experiment:
     directory.mkdir()
     content = {
@@ -38,9 +45,11 @@ def standing(directory: Path, *labels: str, scheme: str = "iid", digest: str = "
     }  # fmt: skip
     (directory / "partition.json").write_text(json.dumps(content))
     definition = Definition(
-        study="digits", study_digest="s", data=cast(tuple[str, ...], more.get("data", ("digits",))),
+        study="digits", study_digest=str(more.get("study_digest", "s")),
+        data=cast(tuple[str, ...], more.get("data", ("digits",))),
         pool_digest=str(more.get("pool", "p")), partition=scheme, partition_digest=digest * 64, split="stratified",
-        rounds=3, evaluate_every=1, choice=True,
+        rounds=cast(int, more.get("rounds", 3)), evaluate_every=cast(int, more.get("evaluate_every", 1)),
+        choice=bool(more.get("choice", True)),
     )  # fmt: skip
     return cast(Experiment, Standing(directory, definition, labels))
 
@@ -49,8 +58,29 @@ def methods(group: Group) -> list[str]:
     return list(dict.fromkeys(one.method for one in group.histories))
 
 
-def test_experiments_on_one_partition_are_one_group_with_their_directories_names(tmp_path: Path) -> None:
-    (group,) = grouped([standing(tmp_path / "a", "local", "ditto"), standing(tmp_path / "b", "fedavg")])
+def test_experiments_that_are_alike_are_one_and_a_run_of_both_is_one(tmp_path: Path) -> None:
+    (group,) = grouped([standing(tmp_path / "a", "local", "ditto"), standing(tmp_path / "b", "ditto", "fedavg")])
+    assert methods(group) == ["local", "ditto", "fedavg"]
+    assert [(one.method, one.seed) for one in group.histories if one.method == "ditto"] == [
+        ("ditto", 0),
+        ("ditto", 1),
+    ]
+    assert group.reference("b/fedavg") == group.reference("fedavg") == "fedavg"
+
+
+def test_of_a_run_of_both_the_one_that_ended_counts(tmp_path: Path) -> None:
+    first = Interrupted(tmp_path / "a", standing(tmp_path / "a", "local").definition, ("local",))
+    (group,) = grouped([cast(Experiment, first), standing(tmp_path / "b", "local")])
+    assert [(one.seed, one.complete) for one in group.histories] == [(0, True), (1, True)]
+
+
+@pytest.mark.parametrize(
+    "other", [{"rounds": 4}, {"study_digest": "t"}, {"evaluate_every": 2}, {"choice": False}], ids=str
+)
+def test_experiments_that_differ_are_one_group_with_their_directories_names(
+    other: dict[str, Any], tmp_path: Path
+) -> None:
+    (group,) = grouped([standing(tmp_path / "a", "local", "ditto"), standing(tmp_path / "b", "fedavg", **other)])
     assert methods(group) == ["a/local", "a/ditto", "b/fedavg"]
     assert len(group.histories) == 6
     (alone,) = grouped([standing(tmp_path / "c", "local")])
@@ -61,7 +91,7 @@ def test_a_label_means_one_method_on_all_partitions(tmp_path: Path) -> None:
     first, second = grouped([
         standing(tmp_path / "a", "local", "ditto"),
         standing(tmp_path / "b", "local", digest="b", scheme="dirichlet:1"),
-        standing(tmp_path / "c", "ditto", "fedavg"),
+        standing(tmp_path / "c", "ditto", "fedavg", rounds=4),
     ])  # fmt: skip
     assert methods(first) == ["local", "a/ditto", "c/ditto", "fedavg"]
     assert methods(second) == ["local"]
@@ -102,12 +132,14 @@ def test_a_heading_tells_the_options_and_the_digest(tmp_path: Path) -> None:
     ],
 )
 def test_a_reference_is_a_name_a_label_or_one_of_a_directory(wanted: str, meant: str | None, tmp_path: Path) -> None:
-    (group,) = grouped([standing(tmp_path / "a", "ditto:lam=2"), standing(tmp_path / "b", "ditto:lam=1")])
+    (group,) = grouped([standing(tmp_path / "a", "ditto:lam=2"), standing(tmp_path / "b", "ditto:lam=1", rounds=4)])
     assert group.reference(wanted) == meant
 
 
 def test_a_label_comes_before_the_name_of_a_method(tmp_path: Path) -> None:
-    (group,) = grouped([standing(tmp_path / "a", "ditto:lam=2"), standing(tmp_path / "b", "ditto:lam=1", "ditto")])
+    (group,) = grouped(
+        [standing(tmp_path / "a", "ditto:lam=2"), standing(tmp_path / "b", "ditto:lam=1", "ditto", rounds=4)]
+    )
     assert group.reference("ditto") == "b/ditto"
     assert group.reference("b/ditto") == "b/ditto"
     assert group.reference("a/ditto") == "a/ditto:lam=2"
