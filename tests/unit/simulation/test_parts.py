@@ -140,9 +140,10 @@ def test_with_one_seed_the_block_says_that_there_is_no_interval() -> None:
 
 
 def test_every_number_of_a_row_is_the_one_it_is_named_after() -> None:
-    local = [run("local", seed, {"a": 0.5, "b": 0.5, "c": 0.5}) for seed in (0, 1, 2)]
+    local = [run("local", seed, dict.fromkeys("abcd", 0.5)) for seed in (0, 1, 2)]
     other = [
-        run("ditto", seed, {"a": 0.6 + seed / 100, "b": 0.3 - seed / 100, "c": 0.55 + seed / 7}) for seed in (0, 1, 2)
+        run("ditto", s, {"a": 0.6 + s / 100, "b": 0.3 - s / 100, "c": 0.55 + s / 7, "d": 0.35 + s / 7})
+        for s in (0, 1, 2)
     ]
     one = part("iid", *local, *other, target=0.4)
     row = next(
@@ -154,8 +155,8 @@ def test_every_number_of_a_row_is_the_one_it_is_named_after() -> None:
     assert (row["worst"], row["spread"], row["pooled"]) == (over.worst.mean, over.spread.mean, at.pooled.mean)
     gain = next(c for c in one.summary.to_reference if (c.point, c.measure) == (TUNED, "accuracy"))
     counted = ("sites_better", "sites_worse", "sites_unclear", "sites_without_interval")
-    assert [row[name] for name in counted] == [1, 1, 1, 0]
-    assert (gain.counts.gain, gain.counts.lose) == (2, 1)
+    assert [row[name] for name in counted] == [1, 1, 2, 0]
+    assert (gain.counts.gain, gain.counts.lose) == (2, 2)
     assert target is not None
     assert (row["rounds_to_target"], target.reached) == (target.rounds, 2)
 
