@@ -248,9 +248,12 @@ def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
 
 
 def _ratio(divisions: Divisions) -> float | None:
-    """n_test / n_train where each seed has a split of its own."""
-    share = divisions.partitions[0].options.test_share
-    return share / (1 - share) if divisions.repeated else None
+    """n_test / n_train where each seed has a split of its own: of all records that are tested and trained on, for a
+    part kept for validation or left out by --per-site is in neither."""
+    if not divisions.repeated:
+        return None
+    sites = [rows for partition in divisions.partitions for rows in partition.sites.values()]
+    return sum(len(rows.test) for rows in sites) / sum(len(rows.train) for rows in sites)
 
 
 def _check(request: Request, reporting: Reporting) -> None:

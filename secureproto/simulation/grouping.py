@@ -72,12 +72,17 @@ class Group:
         """The name of the method that is meant by a name, a label, DIRECTORY/LABEL or a method's name; else None."""
         for exact in (True, False):
             for member in self.members:
-                directory = member.experiment.directory.name
+                directory = name_of(member.experiment)
                 for label, name in member.named.items():
                     meant = label if exact else label.partition(":")[0]
                     if wanted in (meant, f"{directory}/{meant}"):
                         return name
         return None
+
+
+def name_of(experiment: Experiment) -> str:
+    """What its directory is called, given as `.` or in full."""
+    return experiment.directory.resolve().name
 
 
 def grouped(experiments: Sequence[Experiment]) -> list[Group]:
@@ -87,7 +92,7 @@ def grouped(experiments: Sequence[Experiment]) -> list[Group]:
         Misconfigured: two of the directories have one name.
         IntegrityBroken: a file of one is damaged.
     """
-    if len({experiment.directory.name for experiment in experiments}) < len(experiments):
+    if len({name_of(experiment) for experiment in experiments}) < len(experiments):
         raise Misconfigured("compare: two of the directories have one name", hint="rename one: names tell them apart")
     found: dict[tuple[str, str], list[Experiment]] = {}
     for experiment in experiments:
@@ -107,7 +112,7 @@ def _members(experiments: Sequence[Experiment], *, alone: bool) -> Iterator[Memb
     alike = len({tuple(getattr(one.definition, key) for key in _ALIKE) for one in experiments}) == 1
     apart = alone and len(experiments) > 1
     for experiment, runs, own in zip(experiments, histories, labels, strict=True):
-        prefix = f"{experiment.directory.name}/"
+        prefix = f"{name_of(experiment)}/"
         named = {label: prefix + label if not alike and (apart or held[label] > 1) else label for label in own}
         yield Member(experiment, runs, named)
 

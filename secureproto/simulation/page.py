@@ -7,7 +7,7 @@ from secureproto import __version__
 from secureproto.simulation.baselines.catalogue import make
 from secureproto.simulation.definition import Definition
 from secureproto.simulation.experiment import Experiment
-from secureproto.simulation.grouping import Group, Member
+from secureproto.simulation.grouping import Group, Member, name_of
 from secureproto.simulation.report.page import OnPartition, Report, render
 from secureproto.simulation.results import Part
 from secureproto.study.schema import StudyFile
@@ -37,7 +37,7 @@ def _shown(part: Part, group: Group, *, several: bool) -> OnPartition:
     facts: dict[str, str] = {}
     settings: dict[str, dict[str, object]] = {}
     for member in group.members:
-        directory = member.experiment.directory.name
+        directory = name_of(member.experiment)
         found = {**({"directory": directory} if several else {}), **_facts(member.experiment)}
         if len(group.members) > 1:
             found = {f"{directory} {key}": text for key, text in found.items() if key != "directory"}

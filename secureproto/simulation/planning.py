@@ -145,11 +145,11 @@ def _short_of_validation(divisions: Divisions) -> list[str]:
     """A line where a site has clearly fewer validation records than the share that was asked for."""
     asked = divisions.partitions[0].options.validation_share
     sites = [(name, rows) for partition in divisions.partitions for name, rows in partition.sites.items()]
-    short = {}
+    short: dict[str, float] = {}
     for name, rows in sites:
         records = len(rows.train) + len(rows.validation)
         if round(asked * records) - len(rows.validation) > 1:
-            short[name] = len(rows.validation) / records
+            short[name] = min(short.get(name, 1.0), len(rows.validation) / records)
     if not short:
         return []
     name = min(short, key=lambda site: (short[site], site))

@@ -30,7 +30,8 @@ _BLOCK = 4_000_000  # counts of resampled records held at once: 32 MB
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the interval around it at `level`. `low` and `high` are None where `n` is too small for one.
+    """A value and the interval around it at `level`. `low` and `high` are None where there is none (`paired`,
+    `bootstrap_score`).
 
     `n`: over how many seeds, or test records.
     """

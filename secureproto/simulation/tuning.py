@@ -2,8 +2,8 @@
 
     1. Candidates: all combinations of the method's own grid and the values given for every method.
     2. Each is run like any method, for the same rounds, with the same seeds, on the same partition.
-    3. The highest mean on validation records after the last round wins, over seeds and sites, at the better of the
-       two points (as received, after local training; as received where they are equal); the first of equals.
+    3. The highest mean on validation records after the last round wins, over seeds and sites, at the best of
+       the method's points (as received, after local training, as chosen where sites choose); the first of equals.
     4. Told are how it was decided, where the winner has the end of what was tried of a key, and what to paste.
 
 Invariants: what a method does not take, and more runs than anybody meant, are refused before anything is trained or
@@ -66,7 +66,9 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> list[dict[str, o
         for label in specs:
             for seed in request.seed_numbers:
                 opened.go(label, seed)
-        histories, study = opened.experiment.histories(), opened.ground.study
+        study = opened.ground.study
+        # what else the directory holds, of an earlier tuning, has no say
+        histories = [one for one in opened.experiment.histories() if one.seed in request.seed_numbers]
     chosen = []
     for label, found in by_method.items():
         scored = _scored(found, histories, request.by)

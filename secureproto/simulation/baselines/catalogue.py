@@ -60,10 +60,14 @@ def make(text: str, study: StudyFile) -> Method:
     sections = section_keys(name, study)
     known = {field.name: field for field in fields(kind) if field.name != "study"}
     given: set[str] = set()
-    for part in rest.split(":") if ":" in text else ():
+    parts = rest.split(":") if ":" in text else []
+    for part in sorted(parts, key=_order):
         key, equals, raw = part.partition("=")
         if key in given:
             raise Misconfigured(f"method {text!r}: {key} is given twice")
+        contrary = given.intersection(_INSTEAD.get(key, ()))
+        if contrary:
+            raise Misconfigured(f"method {text!r}: {min(contrary)} and {key} cannot both be", hint="give one of them")
         given.add(key)
         if not equals:
             raise Misconfigured(f"method {text!r}: {part!r} is not key=value")
@@ -77,6 +81,12 @@ def make(text: str, study: StudyFile) -> Method:
         return cast("Method", kind(study, **own))
     except ValueError as error:
         raise Misconfigured(f"method {text!r}: {error}") from None
+
+
+def _order(part: str) -> bool:
+    """False for the normalisation, which puts out the study's parameter of another one and not the spec's own: it is
+    set first, so that the order in which keys are written means nothing."""
+    return part.partition("=")[0] != "normalisation"
 
 
 def nearest(name: str, known: "dict[str, Any] | list[str]") -> str:

@@ -1,6 +1,7 @@
 """The majority class of a site's training labels, for everybody: what any model has to beat.
 
-It is certain of that class for every record, so its AUC is 0.5 and its balanced accuracy one over the classes.
+It is certain of that class for every record. So its AUC is 0.5, where test records are of two classes or more; its
+balanced accuracy is one over the number of classes among them, or 0 where its own class is not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -50,7 +50,8 @@ class Fedpac(Scheme):
         return dict(zip(names, deal(ground, counts, generator), strict=True))
 
     def dominant(self, site: int, classes: int) -> NDArray[np.int64]:
-        """(K,) the dominant classes of a site: neighbouring groups share one class, the last with the first."""
+        """(K,) the dominant classes of a site: around the circle of classes, a group begins with the last of the one
+        before. The last group may so share several with the first."""
         step = max(self.k - 1, 1)
         groups = -(-classes // step)
         return (site % groups * step + np.arange(self.k, dtype=np.int64)) % classes

@@ -145,7 +145,7 @@ def lead(interval: Interval) -> Cell:
 
 
 def _versions(method: MethodSummary) -> str:
-    """Reported rounds after local training, of all seeds: 30, or 20–30."""
+    """Reported rounds, of all points and seeds: 30, or 20–30."""
     numbers: Sequence[int] = [number for at in method.points.values() for number in at.versions.values()]
     if not numbers:
         return DASH

@@ -21,7 +21,7 @@ class Counts:
     """Sites of a comparison. `gain`, `lose`: by the sign of the mean difference, by however little.
 
     `better`, `worse`: whose whole interval lies on that side of zero; `unclear`: whose interval holds zero;
-    `no_interval`: with one seed in common. These four make up all sites.
+    `no_interval`: that have none (`statistics.paired`). These four make up all sites but the undefined ones.
     """
 
     gain: int
@@ -36,7 +36,7 @@ class Counts:
 class Comparison:
     """`method` minus `other` at `point` by `measure`. `overall`: of the mean over sites. `sites`: at each site.
 
-    `undefined`: sites where the measure is defined in no common seed. With one seed the intervals are absent.
+    `undefined`: sites where the measure is defined in no common seed. Intervals as `statistics.paired` has them.
     """
 
     method: str

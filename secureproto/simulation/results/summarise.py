@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from statistics import fmean, median, pstdev, stdev
+from typing import NamedTuple
 
 from secureproto.simulation.history import RECEIVED, TUNED, History
 from secureproto.simulation.results.comparing import Points, of_best, to_reference, value
@@ -62,7 +63,9 @@ def summarise(
             raise ValueError(f"two histories of {label} with one seed")
     ended = {label: [history for history in runs if history.complete] for label, runs in by_label.items()}
     found = {label: _reported(runs, rule) for label, runs in ended.items()}
-    methods = tuple(_method(by_label[label], ended[label], found[label], target) for label in labels)
+    sites = max((len(record.sites) for history in histories for record in history.rounds), default=0)
+    wanted = None if target is None else _Wanted(target, sites)
+    methods = tuple(_method(by_label[label], ended[label], found[label], wanted) for label in labels)
     base = _pick(labels, reference)
     return Summary(
         rule=rule,
@@ -136,7 +139,16 @@ def _failure(history: History) -> Failure:
     return Failure(history.method, history.seed, max(numbers, default=None), reason)
 
 
-def _method(runs: Sequence[History], ended: Sequence[History], found: Points, target: float | None) -> MethodSummary:
+class _Wanted(NamedTuple):
+    """An accuracy to reach, as the mean over all `sites`."""
+
+    accuracy: float
+    sites: int
+
+
+def _method(
+    runs: Sequence[History], ended: Sequence[History], found: Points, wanted: _Wanted | None
+) -> MethodSummary:
     choices = Counter(choice for by_seed in found.values() for run in by_seed.values() for choice in run.choices)
     return MethodSummary(
         label=runs[0].method,
@@ -146,7 +158,7 @@ def _method(runs: Sequence[History], ended: Sequence[History], found: Points, ta
         bytes_sent=_if_any(_bytes_of_a_site(history) for history in ended),
         seconds=_if_any(sum(record.seconds for record in history.rounds) for history in ended),
         choices=dict(sorted(choices.items())),
-        target=None if target is None else _target(runs, target),
+        target=None if wanted is None else _target(runs, wanted),
     )
 
 
@@ -194,16 +206,17 @@ def _bytes_of_a_site(history: History) -> float:
     return fmean(total.values()) if total else 0.0
 
 
-def _target(runs: Sequence[History], target: float) -> Target:
-    first = [_rounds_to(history, target) for history in runs]
+def _target(runs: Sequence[History], wanted: _Wanted) -> Target:
+    first = [_rounds_to(history, wanted) for history in runs]
     middle = median(first)
     return Target(middle if isfinite(middle) else None, sum(map(isfinite, first)), len(first))
 
 
-def _rounds_to(history: History, target: float) -> float:
+def _rounds_to(history: History, wanted: _Wanted) -> float:
+    """Where a round takes a share of the sites, a run that did not end has no version that all were scored on."""
     point = RECEIVED if any(evaluated(history, RECEIVED)) else TUNED
     for record, scores in evaluated(history, point):
-        if fmean(at.accuracy for at in scores.values()) >= target:
+        if len(scores) == wanted.sites and fmean(at.accuracy for at in scores.values()) >= wanted.accuracy:
             return float(record.number)
     return inf
 

@@ -1,6 +1,7 @@
 """Local training: it learns, keeps every record, repeats itself to the last bit, and says what went wrong."""
 
 import copy
+from contextlib import nullcontext
 from itertools import chain
 
 import numpy as np
@@ -187,6 +188,17 @@ def test_a_loss_beyond_all_bounds_has_diverged_though_it_is_finite() -> None:
         run(study, blobs(20))
     again = copy.copy(caught.value)  # as it comes from a worker: by __reduce__
     assert (again.term, again.how) == ("the cross entropy", "over 1e+06")
+
+
+@pytest.mark.parametrize(("bound", "over"), [(2.0, False), (0.2, True)])
+def test_the_bound_is_on_the_mean_and_not_on_the_sum(
+    bound: float, over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 60 records, twice, with a cross entropy of about 1."""
+    monkeypatch.setattr("secureproto.learning.training.LARGEST", bound)
+    study = tabular_study(training={"local_epochs": 2, "learning_rate": 1e-4})
+    with pytest.raises(Diverged) if over else nullcontext():
+        run(study, blobs(60))
 
 
 def test_a_batch_of_one_under_batch_norm_is_said() -> None:

@@ -1,15 +1,17 @@
 """An experiment: its seeds are runs of their own, labels keep their settings, and rounds fit the study."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load
 
 from secureproto.errors import IntegrityBroken, Misconfigured
 from secureproto.simulation.definition import Definition
 from secureproto.simulation.engines.inprocess import InProcess
 from secureproto.simulation.experiment import Execution, Experiment, runs_of, with_fine_tuned, with_rounds
 from secureproto.simulation.population import GivenSites, SiteData
-from secureproto.simulation.run import RunOptions
+from secureproto.simulation.run import KEPT, RunOptions
 from secureproto.simulation.store import SHARED, RunStore
 from secureproto.study.file import digest
 from support.histories import history
@@ -71,3 +73,25 @@ def test_rounds_are_more_than_the_patience_of_the_stopping_rule() -> None:
         with_rounds(study, 3)
     assert with_rounds(study, 4).rounds.total == 4
     assert with_rounds(tabular_study(), 1).rounds.total == 1
+
+
+@pytest.mark.parametrize("method", ["local", "ditto"])
+def test_what_a_site_keeps_is_among_the_models(experiment: Experiment, method: str) -> None:
+    records = blobs(6, width=1, classes=2)
+    execution = replace(EXECUTION, models=True)
+    experiment.run(method, 0, GivenSites({"a": SiteData(records, records)}), InProcess(), execution)
+    store = RunStore(experiment.store_path(method, 0), reading=True)
+    kept = store.get(KEPT + "a")
+    store.close()
+    saved = load((experiment.directory / "models" / method / "0" / "a.kept.safetensors").read_bytes())
+    assert kept
+    assert {name: array.tobytes() for name, array in saved.items()} == {
+        name: array.tobytes() for name, array in kept.items()
+    }
+
+
+def test_a_warm_up_is_no_longer_than_the_rounds() -> None:
+    study = tabular_study(training={"alignment_warmup_rounds": 3}, rounds={"total": 5})
+    assert with_rounds(study, 3).rounds.total == 3
+    with pytest.raises(Misconfigured, match="warm-up"):
+        with_rounds(study, 2)

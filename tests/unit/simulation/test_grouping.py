@@ -1,7 +1,7 @@
 """Experiments by partition: what is together, what it is called, and which method a reference means."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -150,3 +150,10 @@ def test_names_must_tell_directories_apart(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     with pytest.raises(Misconfigured, match="one name"):
         grouped([standing(tmp_path / "one/a", "local"), standing(tmp_path / "two/a", "ditto")])
+
+
+def test_a_directory_is_named_where_it_is_given_as_a_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = standing(tmp_path / "a", "local"), standing(tmp_path / "b", "local", rounds=4)
+    monkeypatch.chdir(here.directory)
+    (group,) = grouped([cast(Experiment, replace(cast(Standing, here), directory=Path())), there])
+    assert methods(group) == ["a/local", "b/local"]

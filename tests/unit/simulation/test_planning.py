@@ -4,13 +4,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from secureproto.errors import Misconfigured
 from secureproto.simulation.command import Request, session
 from secureproto.simulation.heart.hospitals import study_path
-from secureproto.simulation.partition.division import Options
-from secureproto.simulation.planning import Asked, prepare, run_options
+from secureproto.simulation.partition.division import Divisions, Options, Partition
+from secureproto.simulation.planning import Asked, _short_of_validation, prepare, run_options
+from secureproto.simulation.population import SiteRows
 from secureproto.simulation.run import RunOptions
 
 
@@ -125,9 +127,33 @@ def test_a_new_split_for_each_seed_is_drawn_from_the_first_seed_on(tmp_path: Pat
         (6, "stratified"),
     ]
     with session(told, tmp_path / "out", lambda _: None) as opened:
-        assert opened.experiment.definition.redrawn_ratio == pytest.approx(0.4 / 0.6)
+        assert opened.experiment.definition.redrawn_ratio == pytest.approx(0.4 / 0.6, rel=0.02)
 
 
 def test_how_runs_are_done_is_as_asked_for(tmp_path: Path) -> None:
     told = asked(tmp_path, {}, evaluate_every=4, factories=("a.b:c",), choice=False)
     assert run_options(told) == RunOptions(4, ("a.b:c",), choice=False)
+
+
+@pytest.mark.parametrize("values", [{}, {"validation": 0.2}, {"per_site": 20}])
+def test_the_ratio_of_new_splits_is_of_records_that_are_tested_and_trained_on(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
+    told = asked(tmp_path, {}, repeated=True, seeds=2, **values)
+    tested = trained = 0
+    for partition in prepare(told).divisions.partitions:
+        for rows in partition.sites.values():
+            tested, trained = tested + len(rows.test), trained + len(rows.train)
+    with session(told, tmp_path / "out", lambda _: None) as opened:
+        assert opened.experiment.definition.redrawn_ratio == tested / trained
+
+
+def test_of_several_splits_the_shortest_validation_part_of_a_site_is_told() -> None:
+    def split(held: int) -> Partition:
+        rows = np.arange(40)
+        sites = {"a": SiteRows(rows[held:20], rows[20:], rows[:held])}
+        return Partition("natural", Options(split="stratified", validation_share=0.5), "digest", sites)
+
+    for order in ((2, 6), (6, 2)):
+        (line,) = _short_of_validation(Divisions(tuple(map(split, order)), repeated=True))
+        assert "(a 0.10)" in line

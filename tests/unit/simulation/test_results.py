@@ -248,6 +248,15 @@ def test_of_splits_of_several_sizes_the_largest_is_told() -> None:
     assert summarise(runs).methods[0].points[TUNED].records == {"a": 9}
 
 
+def test_a_part_of_the_sites_reaches_no_target() -> None:
+    """Where a round takes a share of the sites: a run that did not end was never scored on all of them."""
+    part = [record(0, {RECEIVED: scores({"a": 0.99})}), record(1, {RECEIVED: scores({"b": 0.95})})]
+    last = record(2, {RECEIVED: scores({"a": 0.8, "b": 0.9})})
+    runs = [history("fedavg", 0, *part, failure="diverged"), history("fedavg", 1, *part, last)]
+    assert summarise(runs, target=0.9).methods[0].target == Target(None, 0, 2)
+    assert summarise(runs, target=0.8).methods[0].target == Target(None, 1, 2)
+
+
 def test_a_site_without_a_score_in_one_seed_is_missing() -> None:
     def auc(seed: int, at: float | None) -> History:
         return history("local", seed, record(0, {TUNED: {"a": measured(0.5, auc=at), "b": measured(0.5, auc=0.7)}}))

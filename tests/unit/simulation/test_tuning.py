@@ -234,6 +234,18 @@ def test_every_candidate_is_run_with_every_seed(tmp_path: Path) -> None:
     assert sorted(done) == [(method, seed) for method in ("local", "majority") for seed in range(3)]
 
 
+def test_seeds_of_an_earlier_tuning_have_no_say(tmp_path: Path) -> None:
+    def best(seeds: int, out: Path) -> dict[object, object]:
+        rows = tune(request(methods=("local",), rounds=1, seeds=seeds, grid=("learning_rate=0.02,0.05",), out=out),
+                    lambda _: None)  # fmt: skip
+        return {row["candidate"]: row["validation accuracy"] for row in rows}
+
+    three = best(3, tmp_path / "used")
+    one = best(1, tmp_path / "used")
+    assert one == best(1, tmp_path / "fresh")
+    assert one != three
+
+
 def test_each_label_of_a_method_is_chosen_for_itself(tmp_path: Path) -> None:
     said: list[str] = []
     asked = request(methods=("local,local:learning_rate=0.2",), rounds=1, seeds=1, grid=("learning_rate=0.2,1e-9",),

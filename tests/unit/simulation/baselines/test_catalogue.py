@@ -81,3 +81,21 @@ def test_a_study_with_a_scale_of_its_own_may_be_run_with_another_normalisation()
     study = tabular_study(relation={"normalisation": "evidence", "evidence_scale": 0.4})
     found = make("protoaligned:normalisation=row_sum", study).study.relation
     assert (found.normalisation, found.evidence_scale) == ("row_sum", None)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [("normalisation=softmax", "temperature=0.2"), ("normalisation=power", "power=16"), ("lam=2.0", "local_steps=9")],
+)
+def test_the_order_of_keys_means_nothing(parts: tuple[str, str]) -> None:
+    name = "ditto" if parts[0] == "lam=2.0" else "protoaligned"
+    first, second = (make(":".join((name, *order)), STUDY) for order in (parts, parts[::-1]))
+    assert first == second
+    relation = make("protoaligned:temperature=0.2:normalisation=softmax", STUDY).study.relation
+    assert relation.temperature == 0.2
+
+
+@pytest.mark.parametrize("keys", [("local_steps=9", "local_epochs=3"), ("local_epochs=3", "local_steps=9")])
+def test_epochs_and_steps_cannot_both_be(keys: tuple[str, str]) -> None:
+    with pytest.raises(Misconfigured, match="cannot both be"):
+        make(":".join(("local", *keys)), STUDY)
