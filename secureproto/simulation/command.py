@@ -9,7 +9,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +20,6 @@ from secureproto.simulation.disk import write_atomically
 from secureproto.simulation.engines.seam import Engine
 from secureproto.simulation.experiment import Execution, Experiment, runs_of
 from secureproto.simulation.grouping import Group, grouped
-from secureproto.simulation.history import RECEIVED, TEST, RoundRecord
 from secureproto.simulation.holders import never_shared, one_class_tested
 from secureproto.simulation.page import page_of
 from secureproto.simulation.partition import file as partition_file
@@ -36,6 +34,7 @@ from secureproto.simulation.planning import (
     require_validation,
     run_options,
 )
+from secureproto.simulation.progress import Progress
 from secureproto.simulation.results import (
     NOT_COMPARED,
     Block,
@@ -184,15 +183,8 @@ class Session:
         `place`: which of how many runs it is, before each line.
         """
         sites = self.ground.divisions.of(seed).population(self.ground.pool)
-        execution = Execution(self.options, partial(self._tell, f"{place}{label}, seed {seed}"), self.models)
-        self.experiment.run(label, seed, sites, self.engine, execution)
-
-    def _tell(self, name: str, record: RoundRecord) -> None:
-        """Which run, how far, and the mean accuracy over its sites."""
-        scores = [site.points[RECEIVED][TEST].accuracy for site in record.sites.values() if RECEIVED in site.points]
-        if scores:
-            of = f"{record.number} of {self.ground.study.rounds.total}"
-            self.say(f"{name}: round {of}, accuracy as received {sum(scores) / len(scores):.3f}")
+        progress = Progress(f"{place}{label}, seed {seed}", self.ground.study.rounds.total, self.say)
+        self.experiment.run(label, seed, sites, self.engine, Execution(self.options, progress, self.models))
 
 
 @contextmanager
