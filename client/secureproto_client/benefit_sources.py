@@ -8,7 +8,8 @@ says nothing, if its tensors are those of the study's model; a message names fil
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,18 @@ def _checked(table: object, where: str) -> DataSettings:
 
 def _records(study: StudyFile, data: DataSettings, allowed_factories: tuple[str, ...]) -> Loaded:
     return open_source(data, key=KEY, allowed_factories=allowed_factories).load(study)
+
+
+@contextmanager
+def told_of_a_file(path: Path) -> Iterator[None]:
+    """Around a load of a CSV file: a hint that names a key of `[data]` says where such a key is written."""
+    try:
+        yield
+    except Misconfigured as error:
+        if path.suffix == ".csv" and "data." in error.hint:
+            where = f"in a TOML file with a [data] table (kind, path, …), given to --data in place of {path.name}"
+            raise Misconfigured(error.message, hint=f"{error.hint}, {where}") from None
+        raise
 
 
 def _latest(paths: SitePaths, study: str) -> int:

@@ -119,6 +119,21 @@ def test_a_number_that_is_none_is_named_by_place(ask: Ask, tmp_path: Path) -> No
     assert "patients.csv: row 3 (line 4): column age: not a number" in err.splitlines()[0]
 
 
+@pytest.mark.parametrize("kind", ["csv", "toml"])
+def test_what_to_do_about_a_csv_file_can_be_done(ask: Ask, tmp_path: Path, kind: str) -> None:
+    """A hospital that has not joined has no site's settings to change."""
+    (tmp_path / "patients.csv").write_text(RECORDS.replace(",", ";"))
+    if kind == "toml":
+        (tmp_path / "data.toml").write_text('[data]\nkind = "csv"\npath = "patients.csv"\nid_column = "id"\n')
+        code, _, err = ask("--data", str(tmp_path / "data.toml"))
+    else:
+        code, _, err = ask("--id-column", "id")
+    line, hint = err.splitlines()
+    assert (code, "patients.csv: " in line) == (2, True)
+    assert "set data.delimiter" in hint
+    assert ("in a TOML file with a [data] table" in hint) is (kind == "csv")
+
+
 def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = str(tmp_path / "study.toml")
     for arguments in ([study], [study, "--model", "m"], ["--model", "m"], ["--id-column", "id"]):
