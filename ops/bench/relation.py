@@ -56,6 +56,7 @@ def asked(partition: str, seeds: int) -> Asked:
             seeds=5 * seeds,
             evaluate_every=100,
             methods=labels,
+            choice=False,  # what is compared are the two points of the version
         )
     return Asked(
         study=example_study("digits"),
@@ -68,6 +69,7 @@ def asked(partition: str, seeds: int) -> Asked:
         seeds=seeds,
         evaluate_every=100,
         methods=labels,
+        choice=False,
     )
 
 

@@ -102,7 +102,8 @@ def rounds(label: str, study: StudyFile, sites: dict[str, SiteData], repeats: in
     with TemporaryDirectory() as directory:
         store = RunStore(Path(directory) / "run.sqlite")
         method = make(label, with_rounds(study, repeats))
-        Run(method, GivenSites(sites), InProcess(), store, RunOptions(evaluate_every=repeats + 1)).go(after_a_round)
+        options = RunOptions(evaluate_every=repeats + 1, choice=False)
+        Run(method, GivenSites(sites), InProcess(), store, options).go(after_a_round)
         store.close()
     return min(loops), min(found)
 
