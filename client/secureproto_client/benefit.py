@@ -4,7 +4,8 @@
     as received              the version as it was received; where its file has no head, by the nearest prototype
     with a head trained here what is published, and a head trained on it here (only where the file has no head)
     after local training     one local training more, as a member does it after the last version
-    in use                   what an enrolled site uses now
+    as a member would choose what `learning.choice` picks on the training rows, as a member does it after that
+    in use                   in place of it: what an enrolled site uses now
 
 Every score has a 95 % interval over draws of the held-out rows, and every model but the first the paired difference
 to it. The intervals tell how far these rows can be trusted, and nothing of how the numbers change with another seed.
@@ -17,10 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from secureproto.data.folds import Folding
+from secureproto.data.holdout import KEY_BYTES
+from secureproto.data.settings import FOLD_SHARE, LONGER
 from secureproto.data.source import Loaded
 from secureproto.errors import Misconfigured
 from secureproto.learning.arrays import load_arrays
-from secureproto.learning.choice import Start, candidates
+from secureproto.learning.choice import Start, candidates, cross_fitted
 from secureproto.learning.exchange import ArrayMap, Received, initial_arrays, receive
 from secureproto.learning.inference import predict_proba
 from secureproto.learning.model import Model, build
@@ -35,13 +39,15 @@ from secureproto.study.schema import StudyFile
 from secureproto.wire.layouts import HEAD
 from secureproto_client.verdict import verdict
 
-OWN, RECEIVED, OWN_HEAD, TUNED, IN_USE = (
+OWN, RECEIVED, OWN_HEAD, TUNED, CHOSEN, IN_USE = (
     "own data only",
     "as received",
     "with a head trained here",
     "after local training",
+    "as a member would choose",
     "in use",
 )
+FOLDS = Folding(FOLD_SHARE, bytes(KEY_BYTES))  # which row judges in which fold is told to nobody: any key will do
 TOO_HIGH = "the study's learning rate is too high for these records"
 WIDE = 0.1  # of a difference's whole interval; in a wider one, five points for and five against look alike
 FEW = 50  # rows; of fewer, a bootstrap interval is rough: as a rule narrower than it should be
@@ -181,6 +187,11 @@ def _probabilities(question: Question, own: ArrayMap, x: NDArray[np.float32]) ->
         name, shared, head_in_use = question.in_use
         receive(model, shared, head_in_use)
         yield f"{IN_USE}: {name}", predict_proba(model, x)
+        return
+    choosing = replace(start, longer=LONGER)
+    found = cross_fitted(model, choosing, records=question.loaded.train, folds=FOLDS.of(question.loaded))
+    load_arrays(model, found.weights)
+    yield CHOSEN, predict_proba(model, x)
 
 
 def _fitted(model: Model, start: Start, question: Question) -> ArrayMap:

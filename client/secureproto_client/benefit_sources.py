@@ -7,6 +7,7 @@ Invariants: nothing is asked of a server; a model is used only if its file says 
 says nothing, if its tensors are those of the study's model; a message names files, keys and tensors, never a value.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -165,6 +166,9 @@ def _checked(table: object, where: str) -> DataSettings:
         raise Misconfigured(f"{where}: {key}{told[:1].lower()}{told[1:]}"[:300]) from None
 
 
+_KEY = re.compile(r"\bdata\.(columns|delimiter|kind)\b")  # of a site's settings; others are the study's
+
+
 def _records(study: StudyFile, data: DataSettings, allowed_factories: tuple[str, ...]) -> Loaded:
     return open_source(data, key=KEY, allowed_factories=allowed_factories).load(study)
 
@@ -175,10 +179,12 @@ def told_of_a_file(path: Path) -> Iterator[None]:
     try:
         yield
     except Misconfigured as error:
-        if path.suffix == ".csv" and "data." in error.hint:
-            where = f"in a TOML file with a [data] table (kind, path, …), given to --data in place of {path.name}"
-            raise Misconfigured(error.message, hint=f"{error.hint}, {where}") from None
-        raise
+        if path.suffix != ".csv":
+            raise
+        hint = re.sub(r"\bdata\.path\b", "the path given to --data", error.hint)
+        if _KEY.search(hint):
+            hint += f", in a TOML file with a [data] table (kind, path, …) given to --data in place of {path.name}"
+        raise Misconfigured(error.message, hint=hint) from None
 
 
 def _latest(paths: SitePaths, study: str) -> int:

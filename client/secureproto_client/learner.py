@@ -69,9 +69,10 @@ class Learner(Protocol):
         """Train on after the study's last version: for `epochs`, or for as long as in a round. Raises as `train`."""
         ...
 
-    def choose(self, base: StoredModel, epochs: int | None, folding: Folding) -> Chosen:
-        """Choose among the version as received, an own head, their blend, and what `fine_tune` makes of it (not with
-        0 epochs), by the training records alone. Raises as `train`."""
+    def choose(self, base: StoredModel, epochs: int | None, longer: int, folding: Folding) -> Chosen:
+        """Choose among the version as received, an own head, their blend, what `fine_tune` makes of it, what that
+        makes of it done `longer` times (not with 0), and halfway to the last, by the training records alone. With 0
+        epochs among the first three. Raises as `train`."""
         ...
 
     def count(self) -> Counts:

@@ -1,8 +1,8 @@
 """After a study's last version: train on it with the site's own records, and choose what the site uses.
 
     1. Local training: the result is kept as `<version>-local`. Off with `[training] fine_tune = 0`.
-    2. The choice (`secureproto.learning.choice`) among the version as received, an own head, their blend and 1.; what
-       was made for it is kept as `<version>-own` or `-blend`. Off with `[training] validation = 0`: 1. is used then.
+    2. The choice (`secureproto.learning.choice`) among the version as received, 1., and others made of them; the one
+       that was chosen is kept, as `<version>-own` for one. Off with `[training] validation = 0`: 1. is used then.
 
 Every model made here is this site's alone: it is never sent, and it may tell of the records it was trained on. So may
 which one was chosen: neither a message nor a log above debug level says it. A model that a person holds stays in use,
@@ -51,7 +51,7 @@ def _choose(site: Site, study: Study, learner: Learner, base: StoredModel) -> No
     if choices.made(site.paths.choices, study.name, version) is not None:
         return
     folding = Folding(said.validation, read_or_make_key(site.paths.hold_out_key))
-    chosen = learner.choose(base, said.fine_tune, folding)
+    chosen = learner.choose(base, said.fine_tune, said.longer, folding)
     name = model_name(version, chosen.origin)
     if not site.models(study.name).has(name):
         _keep(site, study, base, origin=chosen.origin, weights=(chosen.shared, chosen.head))

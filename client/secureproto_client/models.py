@@ -1,4 +1,4 @@
-"""The models of a site: each version as received, and what was made of it here: `<version>-local`, `-own`, `-blend`.
+"""The models of a site: each version as received, and what was made of it here: `<version>-local`, `-own`, …
 
     models/<study>/<version>/{shared.tensors, head.tensors, model.json}      e.g. 30/ and 30-local/
 
@@ -26,15 +26,15 @@ from secureproto.wire.tensors import TensorSchema, encode, read_all
 from secureproto_client.durable import make_directory, replace, sync_directory
 
 Arrays = Mapping[str, NDArray[Any]]
-Origin = Literal["received", "blend", "own", "local"]  # of one version in this order
+Origin = Literal["received", "blend", "own", "midway", "longer", "local"]  # of one version in this order
 RECEIVED, *MADE_HERE = get_args(Origin)
 SHARED, HEAD, NOTE = "shared.tensors", "head.tensors", "model.json"
 _NAME = re.compile(rf"(0|[1-9][0-9]{{0,12}})(-({'|'.join(MADE_HERE)}))?\Z")
 
 
 class ModelNote(Message):
-    """What a stored model is. `origin`: as received; or made here: trained on (`local`), with a head trained here
-    (`own`), or halfway to that (`blend`)."""
+    """What a stored model is. `origin`: as received; or made here: trained on (`local`; often: `longer`), with
+    a head trained here (`own`), or halfway to that (to `longer`: `midway`; to `own`: `blend`)."""
 
     LABEL: ClassVar[str] = "secureproto/v1/stored-model"
     study: Name

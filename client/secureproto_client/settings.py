@@ -14,6 +14,7 @@
     [training]
     threads = 1
     validation = 0.2                     # the share of the training records that judges at a time; 0: no choice
+    longer = 10                          # local trainings of the candidates trained longest; 0: none longer than one
 
     [proxy]
     url = "http://proxy.example:3128"
@@ -34,7 +35,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from secureproto.data.settings import FOLD_SHARE, DataSettings, below
+from secureproto.data.settings import FOLD_SHARE, LONGER, DataSettings, below
 from secureproto.environment import require_known
 from secureproto.errors import Misconfigured
 from secureproto.regular import read_regular
@@ -42,6 +43,7 @@ from secureproto.wire.messages.base import Digest, Name
 
 PREFIX = "SECUREPROTO_CLIENT_"
 SMALLEST_SHARE = 0.05  # the candidates are fitted once for each share
+MOST_TRAININGS = 1000
 
 
 def _proxy_url(url: str) -> str:
@@ -62,6 +64,12 @@ def _share_or_none(share: float) -> float:
     if share != 0 and not SMALLEST_SHARE <= share <= 0.5:
         raise ValueError(f"must be 0, or from {SMALLEST_SHARE} to 0.5")
     return share
+
+
+def _several_or_none(trainings: int) -> int:
+    if trainings != 0 and not 2 <= trainings <= MOST_TRAININGS:
+        raise ValueError(f"must be 0, or from 2 to {MOST_TRAININGS}")
+    return trainings
 
 
 class _Section(BaseModel):
@@ -100,11 +108,15 @@ class TrainingSettings(_Section):
     share of its training records judges candidates that were fitted on the others, one share after the other, until
     each record has judged. The rounds train on all of them, and uploads are the same with any value. 0: no choice,
     what local training made is used.
+
+    `longer`: local trainings, one after the other, that make the candidates trained longest; all of a choice takes
+    1 / `validation` times as many, and some. 0: none is trained longer than `fine_tune` says, as with `fine_tune` 0.
     """
 
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     fine_tune: Annotated[int, Field(ge=0, le=10_000)] | None = None
     validation: Annotated[float, AfterValidator(_share_or_none)] = FOLD_SHARE
+    longer: Annotated[int, AfterValidator(_several_or_none)] = LONGER
 
 
 class Settings(BaseSettings):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from secureproto.data.folds import Folding
 from secureproto.data.source import Isolated, Loaded
 from secureproto.errors import Misconfigured
-from secureproto.learning.choice import KINDS, Start, cross_fitted
+from secureproto.learning.choice import KINDS, UNTRAINED, Start, cross_fitted
 from secureproto.learning.evaluate import evaluate
 from secureproto.learning.exchange import Received, receive, site_round
 from secureproto.learning.inference import predict_proba
@@ -59,11 +59,11 @@ class TorchLearner:
     def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
         return self._train(base, base.note.version, self._lasting(epochs))
 
-    def choose(self, base: StoredModel, epochs: int | None, folding: Folding) -> Chosen:
+    def choose(self, base: StoredModel, epochs: int | None, longer: int, folding: Folding) -> Chosen:
         loaded = self.records()
         received = Received(base.note.version, base.shared, base.head)
-        kinds = tuple(kind for kind in KINDS if kind != "local" or epochs != 0)
-        start = Start(self._lasting(epochs), received, self._site, kinds)
+        kinds = KINDS if epochs != 0 else UNTRAINED
+        start = Start(self._lasting(epochs), received, self._site, kinds, longer)
         found = cross_fitted(self._empty(), start, records=loaded.train, folds=folding.of(loaded))
         kept = {name: base.shared[name] for name in (PROTOTYPES, PROTOTYPE_AGE)}
         return Chosen(

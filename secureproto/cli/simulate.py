@@ -85,7 +85,7 @@ RUNS = _options(
         "--choice/--no-choice",
         default=True,
         show_default=True,
-        help="Each site of protoaligned chooses what it uses after the last round: some five local trainings more.",
+        help="Each site of protoaligned chooses what it uses after the last round: some fifty local trainings more.",
     ),
     click.option(
         "--engine",

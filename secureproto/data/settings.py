@@ -10,7 +10,9 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 HoldOutShare = Annotated[float, Field(ge=0, lt=1)]
-FOLD_SHARE = 0.2  # of the training records judge at a time where a site chooses what it uses (`data.folds`)
+# Where a site chooses what it uses (`learning.choice`):
+FOLD_SHARE = 0.2  # of the training records judge at a time (`data.folds`)
+LONGER = 10  # local trainings, one after the other, of the candidates that are trained longest
 
 
 class _Settings(BaseModel):

@@ -1,26 +1,34 @@
 """Which model a site uses: chosen on records of its own, never sent, and never what an upload starts from.
 
     mixed   the version as received: the extractor of all and the site's mixed head
-    blend   that extractor, and the mean of the mixed and the own head
-    own     that extractor, and a head trained on from the mixed one, on the site's own records
+    midway  the mean of the version as received and of `longer` (Wortsman et al., "Robust fine-tuning of zero-shot
+            models", CVPR 2022, section 3, with a mixing coefficient of one half)
+    longer  the whole version after several more local trainings, ten by default
     local   the whole version after one more local training
+    blend   the received extractor, and the mean of the mixed and the own head
+    own     that extractor, and a head trained on from the mixed one, on the site's own records
 
 What is chosen is what a site *uses*. What it trains on and uploads starts from the version as received, whatever was
 chosen: a private choice would otherwise be a release.
 
 The candidates are judged by their log loss on records that they were not fitted on: the site's training records, one
 fold after the other (`cross_fitted`). Log loss, because on 30 records it tells more than a count of errors. The
-received extractor has seen those training records, so all candidates look better there than they are, and sharp heads
-the most: a candidate must be ahead by MARGIN standard errors to take the place of one that stands before it in KINDS.
-What this costs and brings is measured in ops/bench/choice_heart.py.
+received extractor has seen those training records, so all candidates look better there than they are: a head fitted
+on it anew the most, an extractor that was trained on for longer the least, since it forgets them as it learns the
+others. So a candidate must be ahead by MARGIN standard errors to take the place of one that stands before it in
+KINDS, where the version as received comes first and a site's own head last. What this costs and brings is measured in
+ops/bench/choice.py.
+
+`longer` and `midway` are there for sites that share little with the others: one local training is not enough to bring
+an extractor of all back to records such as theirs, and they would be better off alone.
 
 Invariants: equal arguments give equal choices; a candidate whose training diverges is none; the candidate `local` is
-to the last bit what the site's next local training makes.
+to the last bit what the site's next local training makes, and the first step of `longer`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal, get_args
 
@@ -40,8 +48,9 @@ from secureproto.learning.seeding import generator, round_generator
 from secureproto.learning.training import Diverged, Plan, train
 from secureproto.study.schema import StudyFile
 
-Kind = Literal["mixed", "blend", "own", "local"]
+Kind = Literal["mixed", "midway", "longer", "local", "blend", "own"]
 KINDS: tuple[Kind, ...] = get_args(Kind)  # of equals the first
+UNTRAINED: tuple[Kind, ...] = ("mixed", "blend", "own")  # the extractor is the received one
 
 OWN_EPOCHS = 50  # passes over the records that make an own head of the mixed one
 MARGIN = 2.0  # standard errors of the paired difference
@@ -53,12 +62,14 @@ F64 = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Start:
     """What a choice starts from: the version that `site` received, in a study whose `[training]` is the length of the
-    local training. `kinds`: the candidates, `mixed` among them."""
+    local training. `kinds`: the candidates, `mixed` among them. `longer`: the local trainings of the candidate of
+    that name, 2 or more; with 0 there is none, and no `midway`."""
 
     study: StudyFile
     received: Received
     site: str
     kinds: tuple[Kind, ...] = KINDS
+    longer: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +95,10 @@ def cross_fitted(model: Model, start: Start, *, records: Records, folds: NDArray
         Misconfigured: the version is not of this model, or its outputs are not finite.
     """
     losses, y = out_of_fold(model, start, records=records, folds=folds)
-    left = dict(losses)
-    while True:
-        kind = pick(left)
-        weights = candidates(model, replace(start, kinds=(kind,)), records=records).get(kind)
-        if weights is not None:
-            return Choice(kind, _means(losses), len(y), len(np.unique(y)), weights)
-        del left[kind]  # it diverges on all records, though on no part of them
+    # all of them, whatever will be chosen: how long a site is silent after the last round is seen from outside
+    fitted = candidates(model, start, records=records)
+    kind = pick({kind: each for kind, each in losses.items() if kind in fitted})
+    return Choice(kind, _means(losses), len(y), len(np.unique(y)), fitted[kind])
 
 
 def out_of_fold(
@@ -111,17 +119,22 @@ def out_of_fold(
     return {kind: np.concatenate([part[kind] for part in parts]) for kind in everywhere}, np.concatenate(judged)
 
 
-def pick(losses: Mapping[Kind, F64], margin: float = MARGIN) -> Kind:
+def pick(losses: Mapping[Kind, F64], margin: float = MARGIN, order: Sequence[Kind] = KINDS) -> Kind:
     """The candidate to use, by the loss of each record (n,) under each candidate.
 
-    It is the first in the order of KINDS whose mean loss is within `margin` standard errors of the lowest mean; the
-    standard error is that of the mean of paired differences, and unknown for one record. Without losses: `mixed`.
+    It is `mixed` if the lowest mean loss is not ahead of its by more than `margin` standard errors, and otherwise the
+    first in the `order` of those that are so far ahead of `mixed`, and themselves within the margin of the lowest.
+    (The margin alone is not enough: a few records on which a candidate fails widen it.) The standard error is that of
+    the mean of paired differences, and unknown for one record. Without losses: `mixed`.
     """
-    known = [kind for kind in KINDS if kind in losses and len(losses[kind])]
+    known = [kind for kind in order if kind in losses and len(losses[kind])]
     if not known:
         return "mixed"
     best = min(known, key=lambda kind: float(losses[kind].mean()))
-    return next(kind for kind in known if _within(margin, losses[kind] - losses[best]))
+    near = [kind for kind in known if _within(margin, losses[kind] - losses[best])]
+    if "mixed" in known and "mixed" not in near:
+        near = [kind for kind in near if not _within(margin, losses["mixed"] - losses[kind])]
+    return near[0]
 
 
 def log_losses(y: NDArray[np.int64], probabilities: F64) -> F64:
@@ -143,13 +156,24 @@ def candidates(model: Model, start: Start, *, records: Records, fold: int | None
         with suppress(Diverged):
             own = _own(model, start, mixed, records=records, fold=fold)
             found |= {"blend": blended(mixed, own), "own": own}
-    if "local" in start.kinds:
-        with suppress(Diverged):
-            load_arrays(model, mixed)
-            plan = Plan(start.study.training, round_loss(start.study.training, _number(start), prototypes))
-            train(model, records, plan=plan, generator=_draws(start, "local", fold))
-            found["local"] = to_arrays(model)
+    plan = Plan(start.study.training, round_loss(start.study.training, _number(start), prototypes))
+    with suppress(Diverged):
+        load_arrays(model, mixed)
+        for step in range(_local_trainings(start)):
+            train(model, records, plan=plan, generator=_draws(start, "local", fold, step))
+            if step == 0:
+                found["local"] = to_arrays(model)
+        if _local_trainings(start) > 1:
+            longer = to_arrays(model)
+            found |= {"midway": blended(mixed, longer), "longer": longer}
     return {kind: found[kind] for kind in start.kinds if kind in found}
+
+
+def _local_trainings(start: Start) -> int:
+    """How many, one after the other, the candidates that are asked for need."""
+    if start.longer and not {"midway", "longer"}.isdisjoint(start.kinds):
+        return start.longer
+    return 1 if "local" in start.kinds else 0
 
 
 def blended(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -177,11 +201,11 @@ def _own(model: Model, start: Start, mixed: Arrays, *, records: Records, fold: i
     return {**mixed, **to_arrays(head)}
 
 
-def _draws(start: Start, kind: Kind, fold: int | None) -> torch.Generator:
-    """The order of records of one candidate; `local` on all records has that of the site's next local training."""
-    if kind == "local" and fold is None:
+def _draws(start: Start, kind: Kind, fold: int | None, step: int = 0) -> torch.Generator:
+    """The order of records of one training; the first `local` on all records has that of the next round's."""
+    if kind == "local" and fold is None and step == 0:
         return round_generator(start.study, site=start.site, round_number=_number(start))
-    path = ("choice", kind) if fold is None else ("choice", kind, fold)
+    path = ("choice", kind, *(() if fold is None else (fold,)), *(() if step == 0 else (f"step {step}",)))
     return generator(start.study.model.seed, start.study.name, start.site, _number(start), *path)
 
 

@@ -15,12 +15,14 @@ from tempfile import TemporaryDirectory
 from pydantic import Field
 
 from secureproto.errors import Misconfigured, Partial, Unavailable
+from secureproto.simulation.baselines.catalogue import make
 from secureproto.simulation.definition import Definition
 from secureproto.simulation.disk import write_atomically
 from secureproto.simulation.engines.seam import Engine
 from secureproto.simulation.experiment import Execution, Experiment, runs_of
 from secureproto.simulation.grouping import Group, grouped
 from secureproto.simulation.holders import never_shared, one_class_tested
+from secureproto.simulation.method import Choosing
 from secureproto.simulation.page import page_of
 from secureproto.simulation.partition import file as partition_file
 from secureproto.simulation.partition.division import Divisions
@@ -29,6 +31,7 @@ from secureproto.simulation.planning import (
     IN_EVERY_TABLE,
     Asked,
     Ground,
+    how_sites_choose,
     open_engine,
     prepare,
     require_validation,
@@ -183,7 +186,9 @@ class Session:
         `place`: which of how many runs it is, before each line.
         """
         sites = self.ground.divisions.of(seed).population(self.ground.pool)
-        progress = Progress(f"{place}{label}, seed {seed}", self.ground.study.rounds.total, self.say)
+        study = self.ground.study
+        choosing = self.options.choice and isinstance(make(label, study), Choosing)
+        progress = Progress(f"{place}{label}, seed {seed}", study, self.say, choosing=choosing)
         self.experiment.run(label, seed, sites, self.engine, Execution(self.options, progress, self.models))
 
 
@@ -226,7 +231,7 @@ def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
         split=partition.options.split,
         rounds=ground.study.rounds.total,
         evaluate_every=asked.evaluate_every,
-        choice=asked.choice,
+        choice=how_sites_choose(asked),
         redrawn_ratio=_ratio(ground.divisions),
     )
     experiment = Experiment.begin(directory, definition, text)

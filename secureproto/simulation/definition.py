@@ -23,7 +23,8 @@ SHORT = 40  # characters of a value that is said in a message
 
 
 class Definition(BaseModel):
-    """What makes two experiments the same. `redrawn_ratio`: n_test/n_train where each seed has its own split."""
+    """What makes two experiments the same. `choice`: how sites choose what they use, `no` where they do not.
+    `redrawn_ratio`: n_test/n_train where each seed has its own split."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,7 +38,7 @@ class Definition(BaseModel):
     split: str
     rounds: int
     evaluate_every: int
-    choice: bool
+    choice: str
     redrawn_ratio: Annotated[float, Field(gt=0)] | None = None
 
     def digest(self) -> str:

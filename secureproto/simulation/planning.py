@@ -10,7 +10,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from secureproto.data.settings import FOLD_SHARE, LONGER
 from secureproto.errors import Misconfigured
+from secureproto.learning.choice import KINDS, MARGIN
 from secureproto.simulation.data.catalogue import known, read
 from secureproto.simulation.data.reading import Reading, SourceOptions
 from secureproto.simulation.engines.inprocess import InProcess
@@ -181,6 +183,13 @@ def open_engine(asked: Asked) -> Engine:
         if value is not None:
             raise Misconfigured(f"{option} is for --engine ray")
     return InProcess()
+
+
+def how_sites_choose(asked: Asked) -> str:
+    """As an experiment notes it: runs whose sites choose otherwise are not of one experiment."""
+    if not asked.choice:
+        return "no"
+    return f"of {len(KINDS)}, longer {LONGER}, margin {MARGIN:g}, folds {FOLD_SHARE:g}"
 
 
 def run_options(asked: Asked) -> RunOptions:

@@ -3,36 +3,51 @@
 from collections.abc import Callable
 from time import perf_counter
 
+from secureproto.data.settings import FOLD_SHARE, LONGER
 from secureproto.simulation.history import RECEIVED, TEST, RoundRecord
+from secureproto.study.schema import StudyFile
 
 MINUTE = 60.0  # seconds; what is left of less is not worth a word
+CHOICE = round(LONGER / FOLD_SHARE)  # local trainings of a site that chooses, and a few more
 
 
 class Progress:
     """A Watch that tells of every round that was scored: the mean accuracy over its sites, and how long the rounds
-    that are left will take if they go on as those that were seen.
+    that are left will take if they go on as those that were seen; and of the wait while sites choose what they use.
 
-    `run`: its name; `total`: its rounds; `clock`: seconds. A run that was stopped is told of from where it goes on.
+    `run`: its name; `choosing`: whether its sites choose; `clock`: seconds. A run that was stopped is told of from
+    where it goes on. Of a study that may stop early nobody knows how many rounds are left.
     """
 
     def __init__(
-        self, run: str, total: int, say: Callable[[str], None], clock: Callable[[], float] = perf_counter
+        self,
+        run: str,
+        study: StudyFile,
+        say: Callable[[str], None],
+        *,
+        choosing: bool = False,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
-        self._run, self._total, self._say, self._clock = run, total, say, clock
+        self._run, self._total, self._known, self._say = run, study.rounds.total, study.stopping is None, say
+        self._choosing, self._clock = choosing, clock
         self._started, self._seen = clock(), 0
 
     def __call__(self, record: RoundRecord) -> None:
         """Take in a round that is done."""
         self._seen += 1
+        left = self._total - 1 - record.number
         scores = [site.points[RECEIVED][TEST].accuracy for site in record.sites.values() if RECEIVED in site.points]
         if scores:
             of = f"round {record.number} of {self._total}"
-            self._say(f"{self._run}: {of}, accuracy as received {sum(scores) / len(scores):.3f}{self._left(record)}")
+            mean = sum(scores) / len(scores)
+            self._say(f"{self._run}: {of}, accuracy as received {mean:.3f}{self._estimate(left)}")
+        if left == 0 and self._choosing:
+            self._say(f"{self._run}: sites choose what they use now, at some {CHOICE} local trainings each")
 
-    def _left(self, record: RoundRecord) -> str:
-        rounds = self._total - 1 - record.number
-        minutes = (self._clock() - self._started) / self._seen * rounds / MINUTE
-        if minutes < 1:
+    def _estimate(self, left: int) -> str:
+        minutes = (self._clock() - self._started) / self._seen * left / MINUTE
+        if minutes < 1 or not self._known:
             return ""
-        amount = f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
-        return f"; the other {rounds} rounds take about {amount}"
+        rounds = "other round takes" if left == 1 else f"other {left} rounds take"
+        amount = f"{minutes:.0f} min" if minutes < 120 else f"{minutes / MINUTE:.0f} h"
+        return f"; the {rounds} about {amount}"

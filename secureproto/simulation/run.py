@@ -42,7 +42,7 @@ class RunOptions:
     """`evaluate_every`: every so many rounds the sites are scored, and after the last.
 
     `allowed_factories`: as in `learning.model.build`. `choice`: after the last round the sites of a method that can
-    choose what they use (`method.Choosing`) do so, at the cost of some five local trainings each.
+    choose what they use (`method.Choosing`) do so, at the cost of some fifty local trainings each.
     """
 
     evaluate_every: int = 1

@@ -192,7 +192,7 @@ OTHER: dict[str, object] = {
     "split": "stratified",
     "rounds": 30,
     "evaluate_every": 2,
-    "choice": False,
+    "choice": "no",
     "redrawn_ratio": 0.25,
 }
 EDITS: list[Callable[[Path], None]] = [
@@ -280,7 +280,7 @@ def test_a_description_of_another_version_is_not_only_called_damaged(
         (["--rounds", "5"], "(rounds 2 there, 5 asked for)"),
         (
             ["--evaluate-every", "2", "--no-choice"],
-            "(evaluate_every 1 there, 2 asked for; choice yes there, no asked",
+            "(evaluate_every 1 there, 2 asked for; another choice: of 6, longer 10, margin 2, folds 0.2 there, no as",
         ),
         (["--partition", "iid", "--sites", "4"], "(another partition: natural there, iid asked for"),
         (["--repeated"], "redrawn_ratio none there, 0.428571 asked for)"),

@@ -17,7 +17,7 @@ from secureproto.simulation.history import (
     SiteRound,
 )
 
-KINDS = ("mixed", "blend", "own", "local")  # what a site may choose
+KINDS = ("mixed", "midway", "longer", "local", "blend", "own")  # what a site may choose
 Scores = dict[str, float]
 
 HOSPITALS = ("cleveland", "hungary", "long-beach", "switzerland")

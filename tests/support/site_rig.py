@@ -71,7 +71,7 @@ class Counting:
     def fine_tune(self, base: StoredModel, epochs: int | None) -> Trained:
         return self.train(base, base.note.version)
 
-    def choose(self, base: StoredModel, epochs: int | None, folding: Folding) -> Chosen:
+    def choose(self, base: StoredModel, epochs: int | None, longer: int, folding: Folding) -> Chosen:
         if epochs == 0:
             return Chosen("received", {}, 0, 0, base.shared, base.head)
         trained = self.fine_tune(base, epochs)

@@ -14,7 +14,7 @@ from secureproto_client.paths import SitePaths
 @site_argument
 @output_option
 def list_(paths: SitePaths, study: str | None, output: Form) -> None:
-    """List the models here: each version as received, and what was made of it here (`-local`, `-own`, `-blend`)."""
+    """List the models here: each version as received, and what was made of it here (`-local`, `-own`, …)."""
     from secureproto_client.status import model_rows
 
     emit(model_rows(paths, study), output)

@@ -18,7 +18,7 @@ from secureproto.aggregation.prototypes import GlobalPrototypes
 from secureproto.aggregation.round import RoundAccumulator
 from secureproto.data.folds import Folding
 from secureproto.data.holdout import KEY_BYTES
-from secureproto.data.settings import FOLD_SHARE
+from secureproto.data.settings import FOLD_SHARE, LONGER
 from secureproto.data.source import Loaded
 from secureproto.learning.choice import Start, cross_fitted
 from secureproto.learning.exchange import ArrayMap, Received, initial_arrays, receive, site_round
@@ -56,9 +56,10 @@ class ProtoAligned:
         return Update(Sent(done.arrays, len(data.train)), head_predictor(model), summary=done.summary)
 
     def choose(self, model: Model, data: SiteData, visit: Visit) -> tuple[str, Predictor]:
-        """After the last round: the version as received, an own head, their blend or the model after local training,
-        by log loss on folds of the training records, as the client does it. It is used and never sent."""
-        start = Start(self.study, Received(visit.round_number, visit.shared, visit.personal), visit.site)
+        """After the last round: one of `learning.choice`'s candidates, by log loss on folds of the training records,
+        as the client does it. It is used and never sent."""
+        received = Received(visit.round_number, visit.shared, visit.personal)
+        start = Start(self.study, received, visit.site, longer=LONGER)
         key = self.study.model.seed.to_bytes(KEY_BYTES, "big")
         folds = Folding(FOLD_SHARE, key).of(Loaded(data.train, data.test))
         found = cross_fitted(model, start, records=data.train, folds=folds)

@@ -22,7 +22,7 @@ from secureproto.simulation.report.leads import leads
 from secureproto.simulation.report.overview import averaging, by_partition
 from secureproto.simulation.report.relations import relation_maps
 from secureproto.simulation.report.site_tables import by_site, choices, gains_by_site, tallies
-from secureproto.simulation.report.sites import accuracy_by_site
+from secureproto.simulation.report.sites import scores_by_site
 from secureproto.simulation.report.tables import Table, by_measure, further, hyper_parameters
 from secureproto.simulation.report.words import (
     counting,
@@ -39,8 +39,9 @@ from secureproto.simulation.statistics import FEWEST, LEVEL, MEASURES
 _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9]+\.?[0-9]*)pt"')
 _PIXELS, _LARGER = 96 / 72, 1.25  # of a point; of a picture that was made elsewhere
 _CHOICES = (
-    "Chosen after the last round, for use at the site alone: mixed is the version as received, own its extractor "
-    "with a head trained at the site, blend the mean of these two heads, local the version after local training."
+    "Chosen after the last round, for use at the site alone: mixed is the version as received, longer the same after "
+    "ten more local trainings, midway the mean of these two, local after one training; own is the received "
+    "extractor with a head trained at the site, blend the mean of that and mixed."
 )
 _OPEN = 6  # panels of gains, up to which those of every measure are unfolded: two rows each
 
@@ -176,14 +177,16 @@ def _sections(shown: OnPartition, key: str) -> list[Section]:
     any_score = any(method.points for method in summary.methods)
     tables = [by_measure(summary, measure) for measure in MEASURES] if any_score else []
     curves = learning_curves(runs, look, shown_first(summary), key)
-    by_sites = [
+    first, *others = MEASURES
+    by_sites = [Fold(plot.title, [plot]) for m in others for plot in scores_by_site(summary, look, m, key)]
+    by_sites += [
         Fold(f"{headed(measure_name(m))} as a table", tables=[t]) for m in MEASURES if (t := by_site(summary, m))
     ]
     chose = choices(summary, shown.part.histories)
     return [
         Section("summary", "Summary", tables=[*tables, further(summary)], note=undefined_sites(summary)),
         Section("curves", "Learning curves", curves),
-        Section("by-site", "Site by site", accuracy_by_site(summary, look, key), folded=by_sites),
+        Section("by-site", "Site by site", scores_by_site(summary, look, first, key), folded=by_sites),
         _gains(summary, key),
         Section("choices", "What sites chose", tables=chose, note=_CHOICES),
         Section("best", "The best against the others", tables=leads(summary, shown.part.histories)),

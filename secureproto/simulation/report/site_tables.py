@@ -6,13 +6,14 @@ from typing import Final
 
 from secureproto.simulation.history import CHOSEN, TUNED, History
 from secureproto.simulation.report.gains import gained
+from secureproto.simulation.report.sites import SITES_IN_TABLE
 from secureproto.simulation.report.tables import DASH, Cell, Table, lead, mean
 from secureproto.simulation.report.words import at_points, headed, measure_name, named, short_tally, signed
 from secureproto.simulation.results import Comparison, Summary
 from secureproto.simulation.statistics import MEASURES, Measure
 
-SITES_IN_TABLE = 200
-CANDIDATES: Final = ("mixed", "blend", "own", "local")  # in the order in which a choice prefers them
+# in the order in which a choice prefers them
+CANDIDATES: Final = ("mixed", "midway", "longer", "local", "blend", "own")
 
 
 def by_site(summary: Summary, measure: Measure) -> Table | None:

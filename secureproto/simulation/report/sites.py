@@ -1,4 +1,4 @@
-"""What each site gets: its accuracy by every method, after local training and, where its sites choose, as chosen.
+"""What each site gets: its scores by every method, after local training and, where its sites choose, as chosen.
 
 Up to 40 sites are rows with their names; more are drawn as distributions.
 """
@@ -24,10 +24,12 @@ from secureproto.simulation.report.drawing import (
     shortened,
     wrapped,
 )
-from secureproto.simulation.report.words import at_points, named
+from secureproto.simulation.report.words import at_points, headed, measure_name, named
 from secureproto.simulation.results import AtPoint, Estimate, Summary
+from secureproto.simulation.statistics import Measure
 
 NAMED = 40  # sites that are shown by name
+SITES_IN_TABLE = 200  # those of more are in results.csv
 _APART = 130  # rows in which site × method are drawn without overlap
 _IN_LEGEND = 52  # letters in a line of it
 
@@ -48,10 +50,11 @@ class Marks:
         return "white" if self.point == CHOSEN else self.look.colour
 
 
-def accuracy_by_site(summary: Summary, look: Mapping[str, Look], key: str = "") -> list[Plot]:
-    """Accuracy of every site by every method, after local training and as chosen. `key` begins the plot's.
+def scores_by_site(summary: Summary, look: Mapping[str, Look], measure: Measure, key: str = "") -> list[Plot]:
+    """A measure of every site by every method, after local training and as chosen; nothing where no site has it.
 
-    Guessing the majority class is left out where there is anything else: it would set the scale of all.
+    `key` begins the plot's. Guessing the majority class is left out where there is anything else: it would set the
+    scale of all.
     """
     everything = [
         Marks(named(method.label, point), method.label, point, method.points[point], look[method.label])
@@ -60,43 +63,49 @@ def accuracy_by_site(summary: Summary, look: Mapping[str, Look], key: str = "") 
         if point in method.points
     ]
     found = [one for one in everything if method_name(one.method) != MAJORITY] or everything
-    sites = sorted({site for one in found for site in one.at.sites})
+    sites = sorted({site for one in found for site, scores in one.at.sites.items() if measure in scores})
     if not sites:
         return []
+    name = measure_name(measure)
     many = len(sites) > NAMED
     points = at_points(one.point for one in found)
     methods = len({one.method for one in found})
     return [
         plot(
-            f"{key}sites",
-            lambda: _distributions(found) if many else dots(found, sites),
-            title=f"Accuracy of each site {points}",
-            alternative=f"Accuracy on test records of {len(sites)} sites by {methods} methods, {points}.",
-            reading=_reading(found, many=many)
+            f"{key}sites" if measure == "accuracy" else f"{key}sites-{measure}",
+            lambda: _distributions(found, measure) if many else dots(found, sites, measure),
+            title=f"{headed(name)} of each site {points}",
+            alternative=f"{headed(name)} on test records of {len(sites)} sites by {methods} methods, {points}.",
+            reading=_reading(found, measure, many=many)
             + (
                 ""
                 if len(found) == len(everything)
-                else " Guessing the majority class is left out; it stands in the table below."
+                else f" Guessing the majority class is left out; it stands in {_elsewhere(sites)}."
             ),
         )
     ]
 
 
-def _reading(found: Sequence[Marks], *, many: bool) -> str:
+def _elsewhere(sites: Sequence[str]) -> str:
+    return "the table below" if len(sites) <= SITES_IN_TABLE else "results.csv"
+
+
+def _reading(found: Sequence[Marks], measure: Measure, *, many: bool) -> str:
     reading = (
         "Each box holds the middle half of the sites, the line in it is the median, the dots are the sites (mean "
         "over seeds)."
         if many
         else "A mark is the mean over seeds, a bar (where there is room) one standard deviation over seeds to each "
-        "side, though never beyond 0 or 1; in brackets the site's test records. One record more or less moves a mark "
-        "by 1/records."
+        "side, though never beyond 0 or 1; in brackets the site's test records."
     )
+    if measure == "accuracy" and not many:
+        reading += " One record more or less moves a mark by 1/records."
     if any(one.point == CHOSEN for one in found):
         reading += " Hollow, “as chosen”: what a site uses, for a method whose sites choose."
     return reading
 
 
-def dots(found: Sequence[Marks], sites: Sequence[str]) -> Figure:
+def dots(found: Sequence[Marks], sites: Sequence[str], measure: Measure) -> Figure:
     """A row a site, a mark in it for each method at each point."""
     rows = len(found)
     apart = len(sites) * rows <= _APART
@@ -108,7 +117,8 @@ def dots(found: Sequence[Marks], sites: Sequence[str]) -> Figure:
     axes = drawn.subplots()
     offsets = (np.arange(rows) - (rows - 1) / 2) * (0.82 if apart else 0.6) / rows
     for offset, one, name in zip(offsets, found, names, strict=True):
-        known = [(place, one.at.sites[site]["accuracy"]) for place, site in enumerate(sites) if site in one.at.sites]
+        scores = [one.at.sites.get(site, {}).get(measure) for site in sites]
+        known = [(place, estimate) for place, estimate in enumerate(scores) if estimate is not None]
         axes.errorbar(
             [estimate.mean for _, estimate in known],
             [place + offset for place, _ in known],
@@ -123,6 +133,7 @@ def dots(found: Sequence[Marks], sites: Sequence[str]) -> Figure:
             label=name,
         )
     _site_rows(axes, found, sites)
+    score_axis(axes, measure_name(measure))
     drawn.legend(loc="outside upper left", ncols=columns, handlelength=1.5)
     return drawn
 
@@ -140,15 +151,14 @@ def _site_rows(axes: Axes, found: Sequence[Marks], sites: Sequence[str]) -> None
     axes.set_yticks(range(len(sites)), [f"{shortened(site, 30)} ({records[site]})" for site in sites])
     axes.set_ylim(len(sites) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
-    score_axis(axes, "accuracy")
 
 
-def _distributions(found: Sequence[Marks]) -> Figure:
+def _distributions(found: Sequence[Marks], measure: Measure) -> Figure:
     drawn = figure(0.5 * len(found) + 0.8)
     axes = drawn.subplots()
     numbers = np.random.default_rng(0)
     for place, one in enumerate(found):
-        values = np.array([estimates["accuracy"].mean for estimates in one.at.sites.values()])
+        values = np.array([scores[measure].mean for scores in one.at.sites.values() if measure in scores])
         colour = one.look.colour
         axes.boxplot(
             values,
@@ -177,5 +187,5 @@ def _distributions(found: Sequence[Marks]) -> Figure:
     axes.set_yticks(range(len(found)), [wrapped(one.name, 36) for one in found])
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
-    score_axis(axes, "accuracy")
+    score_axis(axes, measure_name(measure))
     return drawn

@@ -13,7 +13,7 @@ from secureproto.simulation.results import AtPoint, Estimate, MethodSummary, Ove
 from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.results.rows import comparison
 from secureproto.simulation.results.summarise import best_methods
-from secureproto.simulation.results.terminal import choices_text, partial_text
+from secureproto.simulation.results.terminal import partial_text
 from secureproto.simulation.statistics import Interval, Measure
 
 DASH = "–"
@@ -72,12 +72,11 @@ def by_measure(summary: Summary, measure: Measure) -> Table:
 
 
 def further(summary: Summary) -> Table:
-    """What else there is on each method: runs, versions, pooled accuracy, rounds to the target, costs, choices."""
+    """What else there is on each method: runs, versions, pooled accuracy, rounds to the target, costs."""
     points = _points(summary)
-    choices = any(method.choices for method in summary.methods)
     columns = ["method", "runs that ended", "reported round", *(f"pooled, {POINT_NAMES[point]}" for point in points)]
     columns += [] if summary.target is None else [f"rounds to accuracy {summary.target:g}"]
-    columns += ["a site sent", "seconds a run", *(["sites chose"] if choices else [])]
+    columns += ["a site sent", "seconds a run"]
     rows = []
     for method in summary.methods:
         failed = sum(failure.method == method.label for failure in summary.failures)
@@ -89,8 +88,6 @@ def further(summary: Summary) -> Table:
         sent, seconds = method.bytes_sent, method.seconds
         row.append(Cell(DASH if sent is None else readable(sent.mean)))
         row.append(Cell(DASH if seconds is None else f"{seconds.mean:.1f}"))
-        if choices:
-            row.append(Cell(choices_text(method) if method.choices else DASH))
         rows.append(tuple(row))
     return Table("Runs, pooled accuracy and costs", (), tuple(columns), tuple(rows))
 

@@ -156,7 +156,7 @@ def _method(
         seeds=tuple(sorted(history.seed for history in ended)),
         points={point: _at_point(by_seed) for point, by_seed in found.items()},
         bytes_sent=_if_any(_bytes_of_a_site(history) for history in ended),
-        seconds=_if_any(sum(record.seconds for record in history.rounds) for history in ended),
+        seconds=_if_any(sum(record.seconds for record in history.rounds[:-1]) for history in ended),
         choices=dict(sorted(choices.items())),
         target=None if wanted is None else _target(runs, wanted),
     )

@@ -18,8 +18,8 @@ from secureproto.simulation.statistics import FEWEST, MEASURES, Interval, Measur
 DASH = "-"
 WORDS: dict[Measure, str] = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "auc": "AUC"}
 CHOICES = (
-    "chosen: what each site uses, by folds of its training records; mixed: the version as received, own: with a head "
-    "trained there, blend: between these, local: after local training"
+    "chosen: what each site uses, by folds of its training records; mixed: the version as received, local: after "
+    "local training, longer: after ten, midway: halfway there, own: with a head trained there, blend: halfway to that"
 )
 MEGABYTE = 1e6
 
@@ -103,7 +103,7 @@ def _costs(summary: Summary) -> Block:
         row += [_rounds(method)] if target else []
         row.append(DASH if method.bytes_sent is None else f"{method.bytes_sent.mean / MEGABYTE:.3g}")
         row.append(DASH if method.seconds is None else f"{method.seconds.mean:.1f}")
-        row += [choices_text(method)] if choices else []
+        row += [_choices_text(method)] if choices else []
         rows.append(tuple(map(Text, row)))
     return Block("", columns, tuple(rows))
 
@@ -154,7 +154,7 @@ def _rounds(method: MethodSummary) -> str:
     return f"{method.target.rounds:g}{few}"
 
 
-def choices_text(method: MethodSummary) -> str:
+def _choices_text(method: MethodSummary) -> str:
     """What its sites chose, over seeds: 'mixed 9×, own 3×'."""
     return ", ".join(f"{name} {count}×" for name, count in method.choices.items()) or DASH
 

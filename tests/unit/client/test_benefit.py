@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from secureproto.cli.root import run
+from secureproto.data.folds import Folding
 from secureproto.data.source import Loaded
 from secureproto.errors import Misconfigured, PolicyDenied
 from secureproto.learning.arrays import Arrays, load_arrays
-from secureproto.learning.choice import Kind, Start, candidates
+from secureproto.learning.choice import Kind, Start, candidates, cross_fitted
 from secureproto.learning.dataset import Records
 from secureproto.learning.evaluate import Scores, evaluate, score
 from secureproto.learning.exchange import Received, initial_arrays, receive
@@ -27,6 +28,7 @@ from secureproto.simulation.statistics import Interval
 from secureproto_client import benefit, benefit_sources
 from secureproto_client.benefit import FEW_OF_CLASS, Benefit, Line, Question, _countable, _too_wide, answer
 from secureproto_client.pointer import Pointer
+from secureproto_client.settings import TrainingSettings
 from secureproto_client.stopping import only_client
 from support.asking import forbidden, published
 from support.learning import blobs, tabular_study
@@ -68,7 +70,9 @@ def test_each_line_is_what_it_says() -> None:
     train, test = blobs(30), blobs(60, seed=9)
     asked = question(train, test)
     found = answer(asked)
-    assert [each.model for each in found.lines] == ["own data only", "as received", "after local training"]
+    assert [each.model for each in found.lines] == [
+        "own data only", "as received", "after local training", "as a member would choose",
+    ]  # fmt: skip
     alone = outcomes(Local(SMALL), GivenSites({"a": SiteData(train, test)}))["a"].received
     assert accuracy(found.lines[0]) == alone.accuracy
     assert found.lines[0].gains == {}
@@ -88,13 +92,21 @@ def test_each_line_is_what_it_says() -> None:
         assert gain.high is not None
         assert gain.low <= gain.mean <= gain.high
     assert (found.training, found.held_out) == (30, 60)
+    start = Start(SMALL, received, "a", longer=TrainingSettings().longer)
+    folds = Folding(0.2, bytes(32)).of(asked.loaded)
+    load_arrays(model, cross_fitted(model, start, records=train, folds=folds).weights)
+    assert values(line(found, "as a member would choose")) == pytest.approx(values_of(evaluate(model, test)))
+    assert "(as a member would choose against own data only" in found.verdict
 
 
 def test_a_file_without_a_head_is_used_by_its_prototypes_and_gets_one() -> None:
     train, test = blobs(30), blobs(60, seed=9)
     found = answer(question(train, test, head=None))
     names = [each.model for each in found.lines]
-    assert names[1:] == ["as received, nearest prototype", "with a head trained here", "after local training"]
+    assert names[1:] == [
+        "as received, nearest prototype", "with a head trained here", "after local training",
+        "as a member would choose",
+    ]  # fmt: skip
     model, (shared, head) = build(SMALL), published(SMALL)
     prototypes = receive(model, shared, head)
     expected = score(test.y, nearest_prototype(model, prototypes, test.x))
@@ -123,7 +135,7 @@ def test_a_model_of_a_third_party_runs_where_it_is_allowed() -> None:
     study = tabular_study(model={"name": name})
     shared, head = map(dict, initial_arrays(build(study, [name])))
     asked = question(blobs(12), blobs(60), study=study, shared=shared, head=head, allowed_factories=(name,))
-    assert len(answer(asked).lines) == 3
+    assert len(answer(asked).lines) == 4
     with pytest.raises(PolicyDenied, match="does not allow it"):
         answer(replace(asked, allowed_factories=()))
 
@@ -132,7 +144,8 @@ def test_equal_questions_have_equal_answers() -> None:
     assert answer(question(blobs(12), blobs(60))) == answer(question(blobs(12), blobs(60)))
 
 
-def test_what_limits_the_answer_is_said() -> None:
+def test_what_limits_the_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secureproto.learning.choice.pick", lambda _: "local")
     data = blobs(60)
     one = Records(data.x[data.y == 1], data.y[data.y == 1])
     few = answer(question(one, Records(data.x[:4], data.y[:4])))

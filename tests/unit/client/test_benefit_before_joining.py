@@ -16,6 +16,7 @@ from support.site_peer import study_bytes
 from support.site_rig import RECORDS
 
 Ask = Callable[..., tuple[int, str, str]]
+MODELS = ["own data only", "as received", "after local training", "as a member would choose"]
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_hospital_that_has_not_joined(ask: Ask, monkeypatch: pytest.MonkeyPatc
     code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")
     assert code == 0, err
     shown = json.loads(out)
-    assert [each["model"] for each in shown["models"]] == ["own data only", "as received", "after local training"]
+    assert [each["model"] for each in shown["models"]] == MODELS
     assert shown["federation_model"].endswith("m.safetensors")
     assert ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")[1] == out
     code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "jsonl", model="shared.safetensors")
@@ -117,6 +118,17 @@ def test_a_number_that_is_none_is_named_by_place(ask: Ask, tmp_path: Path) -> No
     code, _, err = ask("--id-column", "id")
     assert code == 2
     assert "patients.csv: row 3 (line 4): column age: not a number" in err.splitlines()[0]
+
+
+def test_other_hints_stay_and_a_path_is_the_one_that_was_given(ask: Ask, tmp_path: Path) -> None:
+    code, _, err = ask("--id-column", "id", data="absent.csv")
+    line, hint = err.splitlines()
+    assert (code, "absent.csv: cannot be read" in line) == (2, True)
+    assert hint == "hint: check the path given to --data and rights"
+    (tmp_path / "patients.csv").write_text(RECORDS.replace("p3,50", "p3,nan"))
+    _, _, err = ask("--id-column", "id")
+    assert "data.bad_record" in err.splitlines()[1]  # the study's key, and not one of a [data] table
+    assert "TOML" not in err
 
 
 @pytest.mark.parametrize("kind", ["csv", "toml"])

@@ -14,7 +14,7 @@ from secureproto.crypto.envelope import Envelope, unverified
 from secureproto.crypto.sealing import SignedManifest
 from secureproto.errors import Misconfigured
 from secureproto.learning import choice
-from secureproto.learning.choice import KINDS, Kind
+from secureproto.learning.choice import KINDS, UNTRAINED, Kind
 from secureproto.wire.messages import PollRequest, UploadCore
 from secureproto_client import choices, predict, settings
 from secureproto_client.agent import Agent
@@ -23,7 +23,7 @@ from secureproto_client.pointer import Pointer
 from support.site_peer import STUDY, Peer
 from support.site_rig import RECORDS, SETTINGS, Rig, enrolled, with_records
 
-MODELS = {"mixed": "1", "blend": "1-blend", "own": "1-own", "local": "1-local"}
+MODELS = {kind: "1" if kind == "mixed" else f"1-{kind}" for kind in KINDS}
 Make = Callable[..., Rig]
 
 
@@ -145,7 +145,9 @@ def test_the_log_tells_of_it_at_debug_level_only(
     assert f"chose {MODELS[kind]} by" in told["debug"]
     assert "the model to use of version 1 is chosen" in told["info"]
     for text in (told["info"], capsys.readouterr().err):
-        assert not [word for word in ("-own", "-blend", "-local", "loss", "chose ") if word in text]
+        assert not [
+            word for word in ("loss", "chose ", *(name for name in MODELS.values() if name != "1")) if word in text
+        ]
 
 
 def test_without_a_choice_the_locally_trained_model_is_used(make: Make) -> None:
@@ -156,7 +158,7 @@ def test_without_a_choice_the_locally_trained_model_is_used(make: Make) -> None:
 
 def test_without_local_training_the_choice_is_among_the_others(make: Make) -> None:
     rig = make("\n[training]\nfine_tune = 0\n")
-    assert set(choices.read(rig.paths.choices)[STUDY]["log_loss"]) == {"mixed", "blend", "own"}
+    assert set(choices.read(rig.paths.choices)[STUDY]["log_loss"]) == set(UNTRAINED)
     assert "1-local" not in rig.start().site.models(STUDY).names()
 
 
@@ -200,6 +202,28 @@ def test_a_version_that_came_after_the_choice_is_the_newest(make: Make, monkeypa
     assert choices.made(rig.paths.choices, STUDY, 1) == "1-own"
     assert choices.made(rig.paths.choices, STUDY, 2) is None
     assert pointer(rig).follow("7-own") == "1-local"  # a name that is not there is not used
+
+
+def test_without_a_longer_training_two_candidates_are_missing(make: Make) -> None:
+    rig = make("\n[training]\nlonger = 0\n")
+    assert set(choices.read(rig.paths.choices)[STUDY]["log_loss"]) == {*UNTRAINED, "local"}
+
+
+def test_the_longer_training_is_as_long_as_the_settings_say(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose("longer", monkeypatch)
+    heads = [make(f"\n[training]\nlonger = {n}\n") for n in (2, 3, 10)] + [make()]
+    loaded = [rig.start().site.models(STUDY).load("1-longer", rig.peer.schema).head["head.weight"] for rig in heads]
+    assert np.array_equal(loaded[2], loaded[3])
+    assert not np.array_equal(loaded[0], loaded[1])
+    assert not np.array_equal(loaded[1], loaded[2])
+
+
+@pytest.mark.parametrize("number", ["1", "-1", "1001", "2.5", "true"])
+def test_a_number_of_trainings_that_is_none_is_refused(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "client.toml"
+    path.write_text(f"[training]\nlonger = {number}\n")
+    with pytest.raises(Misconfigured, match=r"client\.toml: training\.longer: "):
+        settings.load(path)
 
 
 @pytest.mark.parametrize("share", ["0.6", "0.01", "-0.2", "nan", "1", "true"])

@@ -34,7 +34,7 @@ def test_status_as_json_and_as_a_table(rig: Rig, capsys: pytest.CaptureFixture[s
     assert (study["study"], study["version"], study["in_use"], study["rounds"]) == (STUDY, 1, "1", {"done": 1})
     assert set(study["scores"]) == {"0", "1", "1-local"}
     assert (study["chosen"]["model"], study["chosen"]["version"], study["chosen"]["classes"]) == ("1", 1, 2)
-    assert set(study["chosen"]["log_loss"]) == {"mixed", "blend", "own", "local"}
+    assert set(study["chosen"]["log_loss"]) == {"mixed", "blend", "own", "local", "midway", "longer"}
     assert run(["client", "status", "--site-dir", str(rig.root)]) == 0
     assert "studies.small.in_use" in capsys.readouterr().out
 

@@ -26,7 +26,7 @@ def experiment(tmp_path: Path) -> Experiment:
     text = SimStudy(total=1).file()
     definition = Definition(
         study="small", study_digest=digest(text), data=("x",), pool_digest="p", partition="iid",
-        partition_digest="d", split="stratified", rounds=1, evaluate_every=1, choice=False,
+        partition_digest="d", split="stratified", rounds=1, evaluate_every=1, choice="no",
     )  # fmt: skip
     return Experiment.begin(tmp_path / "out", definition, text)
 

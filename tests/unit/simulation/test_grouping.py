@@ -49,7 +49,7 @@ def standing(directory: Path, *labels: str, scheme: str = "iid", digest: str = "
         data=cast(tuple[str, ...], more.get("data", ("digits",))),
         pool_digest=str(more.get("pool", "p")), partition=scheme, partition_digest=digest * 64, split="stratified",
         rounds=cast(int, more.get("rounds", 3)), evaluate_every=cast(int, more.get("evaluate_every", 1)),
-        choice=bool(more.get("choice", True)),
+        choice=str(more.get("choice", "of 6")),
     )  # fmt: skip
     return cast(Experiment, Standing(directory, definition, labels))
 
@@ -75,7 +75,7 @@ def test_of_a_run_of_both_the_one_that_ended_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"rounds": 4}, {"study_digest": "t"}, {"evaluate_every": 2}, {"choice": False}], ids=str
+    "other", [{"rounds": 4}, {"study_digest": "t"}, {"evaluate_every": 2}, {"choice": "no"}], ids=str
 )
 def test_experiments_that_differ_are_one_group_with_their_directories_names(
     other: dict[str, Any], tmp_path: Path

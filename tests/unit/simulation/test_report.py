@@ -79,7 +79,7 @@ def test_every_part_is_there_and_reached_by_the_navigation() -> None:
 def test_every_picture_says_what_it_is() -> None:
     page = Page(whole())
     drawings = page.all("svg")
-    assert len(drawings) == 9  # learning, sites, gains by three measures, two relations, training, bytes
+    assert len(drawings) == 11  # learning, sites and gains by three measures, two relations, training, bytes
     assert all(drawing["role"] == "img" and drawing["aria-labelledby"] for drawing in drawings)
     assert len(page.texts["desc"]) == len(page.texts["title"]) - 1 == len(drawings)
     assert all(text.strip() for text in page.texts["desc"])
@@ -288,7 +288,7 @@ def probed(text: str, width: int, at: Path) -> list[str]:
 @pytest.mark.system
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 def test_a_browser_shows_it_whole_and_within_a_narrow_window(tmp_path: Path) -> None:
-    assert probed(whole(), 400, tmp_path)[:3] == ["true", "9", str(whole().count("<table"))]
+    assert probed(whole(), 400, tmp_path)[:3] == ["true", "11", str(whole().count("<table"))]
 
 
 @pytest.mark.system

@@ -90,14 +90,14 @@ def test_every_site_s_choices_are_counted_over_the_seeds_that_ended() -> None:
         before = record(0, {}, fields={"a": {"chosen": "local"}, "b": {}})
         return history("protoaligned", seed, before, record(1, {}, fields=chose), failure=failure)
 
-    histories = [run(0, "mixed", "own"), run(1, "mixed", "blend"), run(2, "local", "local", "diverged")]
+    histories = [run(0, "mixed", "own"), run(1, "mixed", "longer"), run(2, "local", "local", "diverged")]
     (table,) = choices(summarise(histories), [*histories, *drawn(("a", "b"), ("local",), (0,), rounds=1)])
     assert table.caption == "protoaligned: how often a site chose what, over 2 seeds"
-    assert table.columns == ("site", "mixed", "blend", "own", "local")
+    assert table.columns == ("site", "mixed", "midway", "longer", "local", "blend", "own")
     assert [[cell.text for cell in row] for row in table.rows] == [
-        ["a", "2", "0", "0", "0"],
-        ["b", "0", "1", "1", "0"],
-        ["all 2 sites", "2", "1", "1", "0"],
+        ["a", "2", "0", "0", "0", "0", "0"],
+        ["b", "0", "0", "1", "0", "0", "1"],
+        ["all 2 sites", "2", "0", "1", "0", "0", "1"],
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_choice_without_a_place_gets_one_and_of_very_many_sites_all_are_counte
     assert table.columns[-1] == "newest"
     assert [row[0].text for row in table.rows] == ["c"]
     (table,) = choices(summarise(found := [_one(*(f"s{i}" for i in range(201)))]), found)
-    assert [[cell.text for cell in row] for row in table.rows] == [["all 201 sites", "0", "0", "0", "0", "201"]]
+    assert [[cell.text for cell in row] for row in table.rows] == [["all 201 sites", *"000000", "201"]]
 
 
 def _one(*sites: str) -> History:

@@ -12,10 +12,10 @@ from secureproto.simulation.report import render
 from secureproto.simulation.report.curves import learning_curves
 from secureproto.simulation.report.drawing import looks
 from secureproto.simulation.report.gains import gained, gains, panels
-from secureproto.simulation.report.site_tables import gains_by_site, tallies
-from secureproto.simulation.report.sites import Marks, accuracy_by_site, dots
+from secureproto.simulation.report.site_tables import by_site, gains_by_site, tallies
+from secureproto.simulation.report.sites import Marks, dots, scores_by_site
 from secureproto.simulation.results import Comparison, Summary, summarise
-from secureproto.simulation.statistics import MEASURES
+from secureproto.simulation.statistics import MEASURES, Measure
 from support.histories import drawn, history, measured, record
 from support.pages import Page, report
 
@@ -29,15 +29,62 @@ def some(sites: int = 4, methods: tuple[str, ...] = NAMES) -> Summary:
 @pytest.mark.parametrize("sites", [4, 41])
 def test_what_a_site_uses_is_drawn_beside_what_it_trains(sites: int) -> None:
     summary = some(sites)
-    (plot,) = accuracy_by_site(summary, looks(NAMES, "local"))
+    (plot,) = scores_by_site(summary, looks(NAMES, "local"), "accuracy")
     assert plot.title == "Accuracy of each site after local training and as chosen"
     assert ">protoaligned</text>" in plot.svg
     assert ">protoaligned, as chosen</text>" in plot.svg
     assert "Hollow" in plot.reading
     without = some(sites, NAMES[:2])
-    (plot,) = accuracy_by_site(without, looks(NAMES, "local"))
+    (plot,) = scores_by_site(without, looks(NAMES, "local"), "accuracy")
     assert plot.title == "Accuracy of each site after local training"
     assert "chosen" not in plot.svg + plot.reading
+
+
+@pytest.mark.parametrize("sites", [5, 42])
+@pytest.mark.parametrize(("measure", "name"), [("balanced_accuracy", "Balanced accuracy"), ("auc", "AUC")])
+def test_every_measure_has_its_drawing(sites: int, measure: Measure, name: str) -> None:
+    """The last site has no AUC: it has no row, and stops nothing."""
+    summary = some(sites)
+    (plot,) = scores_by_site(summary, looks(NAMES, "local"), measure, "p-")
+    shown = sites - 1 if measure == "auc" else sites
+    assert plot.title == f"{name} of each site after local training and as chosen"
+    assert f"{name} on test records of {shown} sites" in plot.alternative
+    assert "1/records" not in plot.reading
+    rows = [f">site-{i:02d} " in plot.svg for i in range(sites)]
+    assert sum(rows) == (shown if sites <= 40 else 0)
+    text = render(report(drawn([f"s{i}" for i in range(sites)], NAMES, (0, 1), rounds=1, every=1)))
+    assert text.count(f"{name} of each site after local training and as chosen</summary>") == 1
+
+
+@pytest.mark.parametrize(("sites", "where"), [(200, "the table below"), (201, "results.csv")])
+def test_a_method_that_is_left_out_stands_where_it_is_said(sites: int, where: str) -> None:
+    summary = some(sites, ("majority", *NAMES[:2]))
+    (plot,) = scores_by_site(summary, looks(summary_labels(summary), "local"), "accuracy")
+    assert f"it stands in {where}." in plot.reading
+    assert (by_site(summary, "accuracy") is not None) is (where == "the table below")
+
+
+def summary_labels(summary: Summary) -> list[str]:
+    return [method.label for method in summary.methods]
+
+
+def test_where_no_site_has_a_measure_there_is_no_drawing_of_it() -> None:
+    found = summarise([history("local", 0, record(0, {TUNED: {"a": measured(0.5, auc=None)}}))])
+    assert scores_by_site(found, looks(["local"], None), "auc") == []
+
+
+def test_a_mark_lies_where_the_measure_is() -> None:
+    at = {TUNED: {"a": measured(0.2, auc=0.7), "b": measured(0.4, auc=None), "c": measured(0.6, auc=0.9)}}
+    (method,) = summarise([history("local", 0, record(0, at))]).methods
+    marks = [Marks("local", "local", TUNED, method.points[TUNED], looks(["local"], None)["local"])]
+    expected: dict[Measure, tuple[str, list[float]]] = {
+        "accuracy": ("accuracy", [0.2, 0.4, 0.6]),
+        "auc": ("AUC", [0.7, 0.9]),
+    }
+    for measure, (label, values) in expected.items():
+        (axes,) = dots(marks, ["a", "b", "c"], measure).axes
+        assert list(np.asarray(axes.lines[0].get_xdata())) == values
+        assert axes.get_xlabel() == label
 
 
 def test_bars_and_axes_of_scores_end_at_0_and_1() -> None:
@@ -48,7 +95,7 @@ def test_bars_and_axes_of_scores_end_at_0_and_1() -> None:
     ]
     (method,) = summarise(histories).methods
     at = method.points[TUNED]
-    drawn_at = dots([Marks("local", "local", TUNED, at, looks(["local"], None)["local"])], ["a", "b"])
+    drawn_at = dots([Marks("local", "local", TUNED, at, looks(["local"], None)["local"])], ["a", "b"], "accuracy")
     (axes,) = drawn_at.axes
     bars = [part for bar in axes.collections if isinstance(bar, LineCollection) for part in bar.get_segments()]
     ends = np.array(bars)[:, :, 0]

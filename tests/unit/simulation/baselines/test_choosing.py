@@ -21,6 +21,7 @@ from secureproto.simulation.method import Choosing, Method, Visit
 from secureproto.simulation.population import GivenSites, SiteData
 from secureproto.simulation.run import PERSONAL, Run, RunOptions, history
 from secureproto.simulation.store import SHARED, RunStore
+from secureproto_client.settings import TrainingSettings
 from support.learning import blobs, tabular_study
 
 STUDY = tabular_study(training={"local_epochs": 5}, rounds={"total": 4})
@@ -39,7 +40,7 @@ def disagreeing(validation: int) -> GivenSites:
 def by_the_client(data: SiteData, visit: Visit) -> Choice:
     """As `secureproto_client.training` chooses, with the simulation's key for the folds."""
     folds = Folding(0.2, STUDY.model.seed.to_bytes(32, "big")).of(Loaded(data.train, data.test))
-    start = Start(STUDY, Received(visit.round_number, visit.shared, visit.personal), visit.site)
+    start = Start(STUDY, Received(visit.round_number, visit.shared, visit.personal), visit.site, longer=10)
     return cross_fitted(build(STUDY), start, records=data.train, folds=folds)
 
 
@@ -80,7 +81,8 @@ def test_it_is_asked_for_as_the_client_asks(monkeypatch: pytest.MonkeyPatch) -> 
     data = disagreeing(0).site("a")
     ProtoAligned(study).choose(build(study), data, Visit("a", 4, shared, head, {}))
     ((start, records, folds),) = asked
-    assert (start.study, start.site, start.received.round_number, start.kinds) == (study, "a", 4, KINDS)
+    assert (start.study, start.site, start.received.round_number) == (study, "a", 4)
+    assert (start.kinds, start.longer) == (KINDS, TrainingSettings().longer)
     assert records is data.train
     assert folds == Folding(0.2, (7).to_bytes(32, "big")).of(Loaded(data.train, data.test)).tolist()
 
@@ -95,7 +97,7 @@ def test_two_of_the_candidates_are_the_two_points(kind: Kind, point: str, monkey
 
 def test_the_site_that_disagrees_leaves_the_mixed_head() -> None:
     done = played(ProtoAligned(STUDY), disagreeing(0))[0].rounds[-1].sites["c"]
-    assert done.chosen in ("own", "local")
+    assert done.chosen in ("own", "local", "midway", "longer")
     assert done.points[CHOSEN][TEST].accuracy > done.points[RECEIVED][TEST].accuracy
 
 

@@ -1,17 +1,18 @@
 """Which model a site should use: how often each candidate of `learning.choice` wins, and what the choice brings.
 
-`python ops/bench/choice_heart.py [--draws 20]` prints JSON and writes ops/bench/results/choice_heart.json. Exits with
+`python ops/bench/choice.py [--draws 20]` prints JSON and writes ops/bench/results/choice.json. Exits with
 1 when at some site of the heart data the chosen model's mean log loss is over that of the version as received by more
 than 0.005.
 
 Heart disease: `--draws` stratified splits, drawn anew with the seed, and half as many seeds on the split of FLamby.
-Digits: a quarter as many draws of FedPAC's partition (10 sites of 80 training records, 3 dominant classes), where
-extractors learn their training records by heart. Each draw runs the study's rounds twice: with all training records,
-and with 20 % of them left out.
+Digits: a quarter as many draws of four partitions over ten sites, from sites that are alike to sites of two classes;
+extractors learn their training records by heart there. Each draw runs the study's rounds twice: with all training
+records, and with 20 % of them left out.
 
     alone        own data only: as many local trainings as there are rounds
-    mixed … local  each candidate, for all sites
+    mixed … own  each candidate, for all sites
     crossed m    chosen by five folds of the training records, with a margin of m standard errors
+    heads first  the same with two standard errors, where candidates with the received extractor go before others
     left out m   chosen by the 20 % that no round trained on; the rounds have 20 % less to learn from
 
 A score is the mean over sites and draws on test records that nothing was fitted or chosen on. `over_received` and
@@ -32,9 +33,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from secureproto.data.settings import LONGER
 from secureproto.learning import choice
 from secureproto.learning.arrays import load_arrays
-from secureproto.learning.choice import KINDS, MARGIN, Start, candidates, judge, log_losses, out_of_fold, pick
+from secureproto.learning.choice import KINDS, MARGIN, Kind, Start, candidates, judge, log_losses, out_of_fold, pick
 from secureproto.learning.evaluate import score
 from secureproto.learning.exchange import Received
 from secureproto.learning.inference import predict_proba
@@ -58,6 +60,7 @@ ALLOWED = 0.005
 FOLDS = 5
 SHARE = 1 / FOLDS
 MARGINS = (0.0, 1.0, 2.0)
+HEADS_FIRST: tuple[Kind, ...] = ("mixed", "blend", "own", "local", "midway", "longer")
 MEASURES = ("accuracy", "balanced_accuracy", "auc", "log_loss")
 CHOSEN = f"crossed {MARGIN:g}"
 F64 = NDArray[np.float64]
@@ -166,24 +169,32 @@ def measure(study: StudyFile, setting: Setting, pool: Pool, draw: int, tally: Ta
         assert rest.validation is not None
         other = candidates(model, start_of(study, short, site), records=rest.train)
         judged = judge(model, other, rest.validation)
-        for margin in MARGINS:
-            for way, found, weights in (("crossed", losses, fitted), ("left out", judged, other)):
-                kind = pick(found, margin)
-                tally.add(f"{way} {margin:g}", site, y, predicted(weights[kind], data))
-                tally.win(f"{way} {margin:g}", site, kind)
+        picked = {f"crossed {margin:g}": (pick(losses, margin), fitted) for margin in MARGINS}
+        picked["heads first"] = (pick(losses, MARGIN, HEADS_FIRST), fitted)
+        picked |= {f"left out {margin:g}": (pick(judged, margin), other) for margin in MARGINS}
+        for way, (kind, weights) in picked.items():
+            tally.add(way, site, y, predicted(weights[kind], data))
+            tally.win(way, site, kind)
 
 
 def start_of(study: StudyFile, store: RunStore, site: str) -> Start:
     """The last version of a run, as a site has it."""
-    return Start(study, Received(study.rounds.total, store.get(SHARED), store.get(PERSONAL + site)), site)
+    received = Received(study.rounds.total, store.get(SHARED), store.get(PERSONAL + site))
+    return Start(study, received, site, longer=LONGER)
 
 
 def settings(draws: int) -> Iterator[Setting]:
     """What is measured."""
     yield Setting("heart, stratified", "heart", "natural", Options(split="stratified"), draws)
     yield Setting("heart, FLamby's split", "heart", "natural", Options(), max(1, draws // 2), redrawn=False)
-    drawn = Options(sites=10, per_site=80, split="stratified")
-    yield Setting("digits, FedPAC's partition", "digits", "fedpac:20:3", drawn, max(1, draws // 4))
+    small, whole = Options(sites=10, per_site=80, split="stratified"), Options(sites=10, split="stratified")
+    for name, partition, options in (
+        ("FedPAC's partition", "fedpac:20:3", small),
+        ("Dirichlet 1", "dirichlet:1", whole),
+        ("Dirichlet 0.3", "dirichlet:0.3", whole),
+        ("two classes a site", "pathological:2", whole),
+    ):
+        yield Setting(f"digits, {name}", "digits", partition, options, max(1, draws // 4))
 
 
 def within(report: dict[str, object]) -> bool:
@@ -209,10 +220,11 @@ def main(say: Callable[[str], None] = lambda text: print(text, file=sys.stderr))
         reports[setting.name] = {"draws": setting.draws, **tally.report()}
     passed = all(within(report) for name, report in reports.items() if name.startswith("heart"))
     report = {
-        "bench": "choice_heart",
+        "bench": "choice",
         "folds": FOLDS,
         "margin": MARGIN,
         "own_epochs": choice.OWN_EPOCHS,
+        "longer": LONGER,
         "order": KINDS,
         "settings": reports,
         "allowed": ALLOWED,
@@ -221,7 +233,7 @@ def main(say: Callable[[str], None] = lambda text: print(text, file=sys.stderr))
     }
     text = json.dumps(report, indent=2)
     print(text)
-    target = Path(__file__).parent / "results" / "choice_heart.json"
+    target = Path(__file__).parent / "results" / "choice.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(text + "\n", encoding="utf-8")
     return 0 if passed else 1
