@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.learning.choice import KINDS
 from support.client_federation import create_study, open_rounds
 from support.federation import federation
 from support.site_process import ClientSite, ended, terminate, until
@@ -32,7 +33,7 @@ def test_two_sites_from_invitation_to_prediction(tmp_path: Path) -> None:
         study = state["studies"][0]
         chosen = study["chosen"]["model"]
         assert (study["version"], study["final"], study["in_use"]) == (2, True, chosen)
-        assert chosen in ("2", "2-blend", "2-own", "2-local")
+        assert chosen in {"2" if kind == "mixed" else f"2-{kind}" for kind in KINDS}
         assert study["rounds"] == {"done": 2}
         assert set(study["scores"]) == {"0", "1", "2", "2-local", chosen}
         predicted = site.client("predict", "--input", str(site.root / "patients.csv"))
