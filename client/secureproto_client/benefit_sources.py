@@ -77,8 +77,15 @@ def of_site(paths: SitePaths, study: str | None) -> Question:
     )
 
 
-def of_files(study: Path, model: Path, data: DataSettings, allowed_factories: tuple[str, ...] = ()) -> Question:
-    """The question of a hospital that has not joined.
+def of_files(
+    study: Path,
+    model: Path,
+    data: DataSettings,
+    allowed_factories: tuple[str, ...] = (),
+    *,
+    given: Path | None = None,
+) -> Question:
+    """The question of a hospital that has not joined. `given`: the file that `data` were said by, for hints.
 
     Raises:
         Misconfigured: a file cannot be read or does not fit; the model is of another study.
@@ -96,13 +103,15 @@ def of_files(study: Path, model: Path, data: DataSettings, allowed_factories: tu
         notes.append(f"{model} does not say of which study it is: its tensors are those of {known.name}")
     if not head:
         notes.append("the file has no head: a member gets one of its own, mixed from those of sites like it")
+    with _told_of_a_file(given):
+        loaded = _records(known, data, allowed_factories)
     return Question(
         study=known,
         model=str(model),
         version=_version(said, known),
         shared=shared,
         head=head or None,
-        loaded=_records(known, data, allowed_factories),
+        loaded=loaded,
         site=SITE,
         allowed_factories=allowed_factories,
         notes=tuple(notes),
@@ -174,12 +183,12 @@ def _records(study: StudyFile, data: DataSettings, allowed_factories: tuple[str,
 
 
 @contextmanager
-def told_of_a_file(path: Path) -> Iterator[None]:
-    """Around a load of a CSV file: a hint that names a key of `[data]` says where such a key is written."""
+def _told_of_a_file(path: Path | None) -> Iterator[None]:
+    """Around a load: for a CSV file a hint that names a key of `[data]` says where such a key is written."""
     try:
         yield
     except Misconfigured as error:
-        if path.suffix != ".csv":
+        if path is None or path.suffix != ".csv":
             raise
         hint = re.sub(r"\bdata\.path\b", "the path given to --data", error.hint)
         if _KEY.search(hint):

@@ -95,10 +95,9 @@ def _at_site(paths: SitePaths, study: str | None) -> "Question":
 def _from_files(
     study: Path, model: Path, data: Path, columns: dict[str, object], factories: tuple[str, ...]
 ) -> "Question":
-    from secureproto_client.benefit_sources import data_settings, of_files, told_of_a_file
+    from secureproto_client.benefit_sources import data_settings, of_files
 
-    with told_of_a_file(data):
-        return of_files(study, model, data_settings(data, columns), factories)
+    return of_files(study, model, data_settings(data, columns), factories, given=data)
 
 
 def _show(found: "Benefit", output: Form) -> None:

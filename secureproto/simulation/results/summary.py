@@ -66,9 +66,9 @@ class Target:
 class MethodSummary:
     """One method. `seeds`: of the runs that ended, the only ones in its numbers.
 
-    `bytes_sent`: of one site in the whole run, mean over sites. `seconds`: of all rounds of a
-    run, without the scores and choices after the last. `choices`: how often
-    sites chose what, over seeds. `target` is None where none was asked for.
+    `bytes_sent`: of one site in the whole run, mean over sites. `seconds`: of all rounds of a run, without the scores
+    and choices after the last. `choices`: how often sites chose what, over seeds. `target` is None where none was
+    asked for.
     """
 
     label: str

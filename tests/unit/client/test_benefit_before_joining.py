@@ -10,7 +10,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from secureproto.cli.root import run
+from secureproto.errors import Misconfigured
 from secureproto.study.file import digest
+from secureproto_client import benefit_sources
 from support.asking import Arrays, forbidden, published
 from support.site_peer import study_bytes
 from support.site_rig import RECORDS
@@ -129,6 +131,17 @@ def test_other_hints_stay_and_a_path_is_the_one_that_was_given(ask: Ask, tmp_pat
     _, _, err = ask("--id-column", "id")
     assert "data.bad_record" in err.splitlines()[1]  # the study's key, and not one of a [data] table
     assert "TOML" not in err
+
+
+def test_a_hint_about_the_study_is_not_taken_for_one_about_the_data(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Misconfigured("model cnn: needs images", hint="choose model.name mlp, or data.kind image")
+
+    monkeypatch.setattr(benefit_sources, "_demand_fit", refuse)
+    code, _, err = ask("--id-column", "id")
+    assert (code, err.splitlines()[1]) == (2, "hint: choose model.name mlp, or data.kind image")
 
 
 @pytest.mark.parametrize("kind", ["csv", "toml"])

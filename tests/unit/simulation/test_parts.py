@@ -17,7 +17,8 @@ def run(method: str, seed: int, accuracies: dict[str, float], auc: dict[str, flo
         point: {site: measured(at - less, auc=(auc or {}).get(site, 0.5)) for site, at in accuracies.items()}
         for point, less in ((RECEIVED, 0.1), (TUNED, 0.0))
     }
-    return history(method, seed, record(0, points, fields={"a": {"bytes_sent": 3_000_000}}, seconds=2.0))
+    trained = record(0, points, fields={"a": {"bytes_sent": 3_000_000}}, seconds=2.0)
+    return history(method, seed, trained, record(1, points, seconds=0.5))
 
 
 def part(name: str, *histories: History, data: str = "digits", target: float | None = None) -> Part:
@@ -112,7 +113,7 @@ def test_one_partition_is_a_block_of_scores_a_measure_and_one_of_costs() -> None
     assert "over 3 seeds" in auc.notes[0]
     by_method = {row["method"]: row for row in cells(costs)}
     assert by_method["fedavg"] == {
-        "method": "fedavg", "runs": "3 of 3", "rounds to 0.6": "0", "MB a site sent": "0.75", "seconds a run": "0.0"
+        "method": "fedavg", "runs": "3 of 3", "rounds to 0.6": "0", "MB a site sent": "0.75", "seconds a run": "2.0"
     }  # fmt: skip
     assert by_method["local"]["rounds to 0.6"] == "not reached"
     assert by_method["ditto"]["runs"] == "0 of 1"
