@@ -15,7 +15,7 @@ from secureproto.data.folds import Folding
 from secureproto.data.source import Loaded
 from secureproto.errors import Misconfigured, PolicyDenied
 from secureproto.learning.arrays import Arrays, load_arrays
-from secureproto.learning.choice import Kind, Start, candidates, cross_fitted
+from secureproto.learning.choice import KINDS, Kind, Start, candidates, cross_fitted
 from secureproto.learning.dataset import Records
 from secureproto.learning.evaluate import Scores, evaluate, score
 from secureproto.learning.exchange import Received, initial_arrays, receive
@@ -97,6 +97,18 @@ def test_each_line_is_what_it_says() -> None:
     load_arrays(model, cross_fitted(model, start, records=train, folds=folds).weights)
     assert values(line(found, "as a member would choose")) == pytest.approx(values_of(evaluate(model, test)))
     assert "(as a member would choose against own data only" in found.verdict
+
+
+def test_what_a_member_would_choose_from_is_all_that_a_member_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Start] = []
+
+    def noting(model: Model, start: Start, **rest: Any) -> Any:
+        asked.append(start)
+        return cross_fitted(model, start, **rest)
+
+    monkeypatch.setattr(benefit, "cross_fitted", noting)
+    answer(question(blobs(12), blobs(60, seed=9)))
+    assert [(start.kinds, start.longer) for start in asked] == [(KINDS, TrainingSettings().longer)]
 
 
 def test_a_file_without_a_head_is_used_by_its_prototypes_and_gets_one() -> None:
