@@ -11,9 +11,15 @@ partition a setting, drawn with seed 0; 20 sites of 600 training records; networ
 them (Xu, Tong, Huang, ICLR 2023). `secureproto simulate run secureproto/simulation/studies/fashion-mnist.toml --data
 fashion-mnist --sites 20 --per-site 600 --partition …` runs the same.
 
-Hyper-parameters: `--tune` tries every value of each method's own grid once, by `secureproto simulate tune`: 15 rounds
-on Dirichlet 0.3, a partition that no table has, a fifth of its training records to choose by. What it chose is in
-`results/fashion_mnist/tuning.json`, and every setting runs with that.
+Hyper-parameters: `--tune` does three steps for each method, by `secureproto simulate tune`: 15 rounds on Dirichlet
+0.3, a partition that no table has, a fifth of its training records to choose by.
+
+    1. every value of the method's own grid, with the published learning rate         → tuning.json
+    2. the learning rate, of RATES                                                    → rates.json
+    3. the head's learning rate: the same, or the next of RATES; not of a method that has one of its own
+
+FedPAC's split runs with what 1. chose, since the published figures are of that learning rate; `fedpac-tuned` and the
+four other settings with what 2. and 3. chose.
 """
 
 import argparse
@@ -33,7 +39,9 @@ from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.tuning import TuningRequest, tune
 
 RESULTS = Path(__file__).parent / "results" / "fashion_mnist"
-TUNING = RESULTS / "tuning.json"
+TUNING, TUNED_RATES = RESULTS / "tuning.json", RESULTS / "rates.json"
+RATES = ("0.01", "0.03", "0.1", "0.3")
+CHOSEN, VALIDATED = "use this", "validation accuracy"  # as `simulate tune` has them
 TUNED_ON = "dirichlet:0.3"
 TUNING_ROUNDS = 15
 
@@ -46,13 +54,16 @@ class Setting:
     rounds: int
     evaluate_every: int
     methods: tuple[str, ...]
+    published_rate: bool = False
 
 
 ALL = ("local", "fedavg", "fedprox", "fedper", "fedrep", "fedproto", "fedpac", "ditto", "protoaligned")
+PUBLISHED = ("local", "fedavg", "fedper", "fedpac", "protoaligned")
 # FedProto's two ways to predict have one training
 WITH_A_GRID = ("fedprox", "fedrep", "fedproto:inference=head", "fedpac", "ditto", "protoaligned")
 SETTINGS = {
-    "fedpac": Setting("fedpac:20:3", 200, 10, ("local", "fedavg", "fedper", "fedpac", "protoaligned")),
+    "fedpac": Setting("fedpac:20:3", 200, 10, PUBLISHED, published_rate=True),
+    "fedpac-tuned": Setting("fedpac:20:3", 200, 10, PUBLISHED),
     "dirichlet-0.1": Setting("dirichlet:0.1", 40, 10, ALL),
     "dirichlet-1": Setting("dirichlet:1", 40, 10, ALL),
     "iid": Setting("iid", 40, 10, ALL),
@@ -78,8 +89,8 @@ def request(name: str, labels: tuple[str, ...], work: Path) -> Request:
     )
 
 
-def tuning(labels: tuple[str, ...], work: Path) -> TuningRequest:
-    """What `simulate tune` would be asked for."""
+def tuning(labels: tuple[str, ...], work: Path, *grid: str) -> TuningRequest:
+    """What `simulate tune` would be asked for. Nothing is chosen by sites: it would take longer than the rounds."""
     return TuningRequest(
         study=example_study("fashion-mnist"),
         data=("fashion-mnist",),
@@ -92,30 +103,72 @@ def tuning(labels: tuple[str, ...], work: Path) -> TuningRequest:
         evaluate_every=TUNING_ROUNDS,
         seeds=1,
         methods=labels,
+        grid=grid,
+        choice=False,
         out=work / "tune",
     )
 
 
 def choose(arguments: argparse.Namespace) -> None:
-    """Each method's candidates on the partition for it; what was chosen goes beside the results."""
-    labels = tuple(arguments.methods.split(",")) if arguments.methods else WITH_A_GRID
-    asked = tuning(labels, arguments.work)
-    rows = json.loads(TUNING.read_text()) if TUNING.exists() else []
-    rows = [row for row in rows if row["method"] not in labels] + tune(asked, say)
-    TUNING.write_text(json.dumps(rows, indent=1) + "\n")
+    """The three steps; what was tried and chosen goes beside the results, and is not tried again."""
+    labels = tuple(arguments.methods.split(",")) if arguments.methods else ALL
+    for label in labels:
+        own = "fedproto:inference=head" if label == "fedproto" else label
+        if own in WITH_A_GRID and own not in winners(TUNING):
+            keep(TUNING, tune(tuning((own,), arguments.work), say))
+        base = with_chosen((label,), TUNING)[0]
+        if base not in winners(TUNED_RATES):
+            keep(TUNED_RATES, rates_of(base, arguments.work))
 
 
-def with_chosen(methods: tuple[str, ...]) -> tuple[str, ...]:
-    """The chosen candidate of each method that was tuned, the others as they are."""
-    rows = json.loads(TUNING.read_text()) if TUNING.exists() else []
-    best = {row["method"].partition(":")[0]: row["candidate"] for row in rows if row["chosen"] == "use this"}
-    return tuple(best.get(label, label) for label in methods)
+def rates_of(base: str, work: Path) -> list[dict[str, object]]:
+    """Steps 2 and 3 for a method with its own keys: a row for each rate that was tried, the best marked."""
+    rows = tune(tuning((base,), work, f"learning_rate={','.join(RATES[:-1])}"), say)
+    best = next(str(row["candidate"]) for row in rows if row["chosen"] == CHOSEN)
+    if "head_learning_rate" not in base:
+        faster = RATES[RATES.index(best.rpartition("=")[2]) + 1]
+        rows += tune(tuning((f"{best}:head_learning_rate={faster}",), work), say)
+    score = max(float(str(row[VALIDATED])) for row in rows if row[VALIDATED] is not None)
+    return [{**row, "method": base, "chosen": CHOSEN if row[VALIDATED] == score else ""} for row in rows]
+
+
+def keep(path: Path, rows: list[dict[str, object]]) -> None:
+    """Add what was tried to a file, in the place of what it has of the same methods."""
+    new = {row["method"] for row in rows}
+    rows = [row for row in read(path) if row["method"] not in new] + rows
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def read(path: Path) -> list[dict[str, object]]:
+    """The rows of a tuning."""
+    found: list[dict[str, object]] = json.loads(path.read_text()) if path.exists() else []
+    return found
+
+
+def winners(path: Path) -> dict[str, str]:
+    """What was chosen, by what was tuned."""
+    return {str(row["method"]): str(row["candidate"]) for row in read(path) if row["chosen"] == CHOSEN}
+
+
+def with_chosen(methods: tuple[str, ...], *files: Path) -> tuple[str, ...]:
+    """The chosen candidate of each method, file after file, the others as they are."""
+    for number, path in enumerate(files):
+        best = winners(path)
+        if number == 0:
+            best = {label.partition(":")[0]: chosen for label, chosen in best.items()}
+        methods = tuple(best.get(label, label) for label in methods)
+    return methods
+
+
+def labels_of(setting: Setting, methods: tuple[str, ...]) -> tuple[str, ...]:
+    """The methods as a setting runs them."""
+    return with_chosen(methods, TUNING, *(() if setting.published_rate else (TUNED_RATES,)))
 
 
 def run(name: str, arguments: argparse.Namespace) -> None:
     """All runs of a setting that are not done yet."""
     named = tuple(arguments.methods.split(",")) if arguments.methods else SETTINGS[name].methods
-    labels = with_chosen(named)
+    labels = labels_of(SETTINGS[name], named)
     asked = request(name, labels, arguments.work)
     assert asked.out is not None
     with session(asked, asked.out, say) as opened:

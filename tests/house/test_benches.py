@@ -45,6 +45,8 @@ def test_the_runs_of_the_hospitals_can_be_planned(tmp_path: Path, monkeypatch: p
 def test_the_runs_on_fashion_mnist_can_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fashion = bench("fashion_mnist", monkeypatch)
     assert set(planned(fashion.tuning(fashion.WITH_A_GRID, tmp_path))) == set(fashion.WITH_A_GRID)
+    rates = planned(fashion.tuning(fashion.with_chosen(fashion.ALL, fashion.TUNING), tmp_path, "learning_rate=1,2"))
+    assert {len(found) for found in rates.values()} == {2}
     for name, setting in fashion.SETTINGS.items():
-        asked = fashion.request(name, fashion.with_chosen(setting.methods), tmp_path)
+        asked = fashion.request(name, fashion.labels_of(setting, setting.methods), tmp_path)
         assert len(runs_of(asked.labels, load(asked.study))) == len(setting.methods)
