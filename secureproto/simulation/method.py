@@ -5,7 +5,8 @@
     train     a site's part in a round: records and what it received → what it sends and what it keeps
     combine   the server's part: what the sites sent → what it publishes next
 
-Invariants: nothing but `Update.sent` goes from a site to the server, and nothing but `Combined` back; equal
+Invariants: nothing but `Update.sent` goes from a site to the server, and nothing but `Combined` back (a `Central`
+method is there to show what that costs); equal
 arguments give equal numbers, in whatever process; the sites' uploads come in the order of their names and one by
 one, so a method that needs no more than a sum holds no more than a sum.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secureproto.learning.arrays import Arrays
+from secureproto.learning.dataset import Records
 from secureproto.learning.exchange import ArrayMap
 from secureproto.learning.model import Model
 from secureproto.learning.training import TrainingSummary
@@ -118,4 +120,18 @@ class Choosing(Protocol):
 
     def choose(self, model: Model, data: SiteData, visit: Visit) -> tuple[str, Predictor]:
         """(name of the choice, the model in use). Nothing of it is sent."""
+        ...
+
+
+@runtime_checkable
+class Central(Protocol):
+    """A method that is not federated: it learns where the records of all sites lie together."""
+
+    def learn(self, model: Model, shared: ArrayMap, records: Sequence[Records], round_number: int) -> Combined:
+        """The next version, from the training records of the round's participants in the order of their names.
+        `model` is any of the study's.
+
+        Raises:
+            Diverged: a loss is no longer finite, or beyond all bounds.
+        """
         ...

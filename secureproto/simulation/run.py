@@ -23,7 +23,7 @@ from secureproto.learning.model import build
 from secureproto.learning.training import Diverged
 from secureproto.simulation.engines.seam import Done, Engine, Job, Sites, Work
 from secureproto.simulation.history import History, RoundRecord, SiteRound
-from secureproto.simulation.method import Combined, Method, Sent
+from secureproto.simulation.method import Central, Combined, Method, Sent
 from secureproto.simulation.store import FORMAT, SHARED, RunStore
 from secureproto.study.schema import StudyFile
 from secureproto.wire.reasons import Reason
@@ -135,7 +135,7 @@ class Run:
         work = self._work(number, evaluate=number % self._options.evaluate_every == 0)
         with self._store.transaction():
             uploads = self._taken(self._engine.perform(work, self._jobs(chosen)), records)
-            combined = self._method.combine(work.shared, chosen, uploads)
+            combined = self._combined(work, chosen, uploads)
             self._publish(combined)
             record = RoundRecord(
                 number=number,
@@ -146,6 +146,14 @@ class Run:
             )
             self._store.add_round(record)
         return record
+
+    def _combined(self, work: Work, chosen: Sequence[str], uploads: Iterable[tuple[str, Sent]]) -> Combined:
+        combined = self._method.combine(work.shared, chosen, uploads)
+        if not isinstance(self._method, Central):
+            return combined
+        model = build(self._study, self._options.allowed_factories)
+        records = [self._sites.site(name).train for name in chosen]
+        return self._method.learn(model, work.shared, records, work.round_number)
 
     def _last(self, number: int) -> RoundRecord:
         started, records = perf_counter(), dict[str, SiteRound]()

@@ -17,7 +17,7 @@ from secureproto.learning.dataset import Records
 from secureproto.learning.exchange import ArrayMap
 from secureproto.learning.model import build
 from secureproto.learning.seeding import generator
-from secureproto.simulation.method import Combined, Method, Predictor, Sent, Visit
+from secureproto.simulation.method import Central, Combined, Method, Predictor, Sent, Visit
 from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
 from support.learning import blobs, tabular_study
@@ -92,6 +92,8 @@ def play(
             if update.kept:
                 played.kept[site] = update.kept
         combined = method.combine(played.shared, names, iter(sent.items()))
+        if isinstance(method, Central):
+            combined = method.learn(model, played.shared, [sites[site].train for site in names], number)
         played.sent.append(sent)
         played.combined.append(combined)
         played.shared = combined.shared

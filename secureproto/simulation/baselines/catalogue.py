@@ -22,6 +22,7 @@ from secureproto.simulation.baselines.fedprox import FedProx
 from secureproto.simulation.baselines.fedrep import FedRep
 from secureproto.simulation.baselines.local import Local
 from secureproto.simulation.baselines.majority import Majority
+from secureproto.simulation.baselines.pooled import Pooled
 from secureproto.simulation.baselines.protoaligned import ProtoAligned
 from secureproto.simulation.method import Method
 from secureproto.study.schema import StudyFile
@@ -37,6 +38,7 @@ METHODS: dict[str, type[Any]] = {
     "fedproto": FedProto,
     "fedpac": FedPAC,
     "ditto": Ditto,
+    "pooled": Pooled,
     "protoaligned": ProtoAligned,
 }
 
