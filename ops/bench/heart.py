@@ -93,7 +93,7 @@ def request(arguments: argparse.Namespace, *, repeated: bool) -> Request:
         data=("heart",),
         repeated=repeated,
         test_share=0.34,  # FLamby's: 254 of 740
-        methods=(*PEERS, OURS, *chosen()),
+        methods=(*PEERS, "pooled", OURS, *chosen()),
         seeds=arguments.splits if repeated else arguments.seeds,
         evaluate_every=30,
         models=False,
