@@ -88,14 +88,12 @@ class Line:
 @dataclass(frozen=True)
 class OwnTraining:
     """How own data only was trained. `rounds`: local trainings, one after the other; each of `local_epochs`, or of
-    `local_steps`, whichever the study has. `head_learning_rate`: None where the head has the same. `seed`: of the
-    first weights and the order of records."""
+    `local_steps`, whichever the study has. `seed`: of the first weights and the order of records."""
 
     rounds: int
     local_epochs: int | None
     local_steps: int | None
     learning_rate: float
-    head_learning_rate: float | None
     batch_size: int
     seed: int
 
@@ -104,9 +102,8 @@ class OwnTraining:
         number, what = (self.local_epochs, "epoch") if self.local_steps is None else (self.local_steps, "step")
         each = f"{number} {what}{'' if number == 1 else 's'}"
         trainings = f"{self.rounds} local training{'' if self.rounds == 1 else 's'}"
-        of_head = "" if self.head_learning_rate is None else f" (of the head {self.head_learning_rate:g})"
         return (
-            f"{OWN}: {trainings} of {each}, learning rate {self.learning_rate:g}{of_head}, "
+            f"{OWN}: {trainings} of {each}, learning rate {self.learning_rate:g}, "
             f"batches of {self.batch_size}, seed {self.seed}"
         )
 
@@ -223,7 +220,6 @@ def _own_data_only(question: Question) -> tuple[ArrayMap, OwnTraining]:
             local_epochs=training.local_epochs,
             local_steps=training.local_steps,
             learning_rate=training.learning_rate,
-            head_learning_rate=training.head_learning_rate,
             batch_size=training.batch_size,
             seed=study.model.seed,
         )

@@ -11,15 +11,14 @@ partition a setting, drawn with seed 0; 20 sites of 600 training records; networ
 them (Xu, Tong, Huang, ICLR 2023). `secureproto simulate run secureproto/simulation/studies/fashion-mnist.toml --data
 fashion-mnist --sites 20 --per-site 600 --partition …` runs the same.
 
-Hyper-parameters: `--tune` does three steps for each method, by `secureproto simulate tune`: 15 rounds on Dirichlet
-0.3, a partition that no table has, a fifth of its training records to choose by.
+Hyper-parameters: `--tune` does two steps for each method, by `secureproto simulate tune`: 15 rounds on Dirichlet 0.3,
+a partition that no table has, a fifth of its training records to choose by.
 
     1. every value of the method's own grid, with the published learning rate         → tuning.json
-    2. the learning rate, of RATES                                                    → rates.json
-    3. the head's learning rate: the same, or the next of RATES; not of a method that has one of its own
+    2. the learning rate, of RATES, with what 1. chose                                → rates.json
 
 FedPAC's split runs with what 1. chose, since the published figures are of that learning rate; `fedpac-tuned` and the
-four other settings with what 2. and 3. chose.
+four other settings with what 2. chose.
 """
 
 import argparse
@@ -41,7 +40,7 @@ from secureproto.simulation.tuning import TuningRequest, tune
 RESULTS = Path(__file__).parent / "results" / "fashion_mnist"
 TUNING, TUNED_RATES = RESULTS / "tuning.json", RESULTS / "rates.json"
 RATES = ("0.01", "0.03", "0.1", "0.3")
-CHOSEN, VALIDATED = "use this", "validation accuracy"  # as `simulate tune` has them
+CHOSEN = "use this"  # as `simulate tune` marks it
 TUNED_ON = "dirichlet:0.3"
 TUNING_ROUNDS = 15
 
@@ -110,7 +109,7 @@ def tuning(labels: tuple[str, ...], work: Path, *grid: str) -> TuningRequest:
 
 
 def choose(arguments: argparse.Namespace) -> None:
-    """The three steps; what was tried and chosen goes beside the results, and is not tried again."""
+    """Both steps; what was tried and chosen goes beside the results, and is not tried again."""
     labels = tuple(arguments.methods.split(",")) if arguments.methods else ALL
     for label in labels:
         own = "fedproto:inference=head" if label == "fedproto" else label
@@ -118,18 +117,7 @@ def choose(arguments: argparse.Namespace) -> None:
             keep(TUNING, tune(tuning((own,), arguments.work), say))
         base = with_chosen((label,), TUNING)[0]
         if base not in winners(TUNED_RATES):
-            keep(TUNED_RATES, rates_of(base, arguments.work))
-
-
-def rates_of(base: str, work: Path) -> list[dict[str, object]]:
-    """Steps 2 and 3 for a method with its own keys: a row for each rate that was tried, the best marked."""
-    rows = tune(tuning((base,), work, f"learning_rate={','.join(RATES[:-1])}"), say)
-    best = next(str(row["candidate"]) for row in rows if row["chosen"] == CHOSEN)
-    if "head_learning_rate" not in base:
-        faster = RATES[RATES.index(best.rpartition("=")[2]) + 1]
-        rows += tune(tuning((f"{best}:head_learning_rate={faster}",), work), say)
-    score = max(float(str(row[VALIDATED])) for row in rows if row[VALIDATED] is not None)
-    return [{**row, "method": base, "chosen": CHOSEN if row[VALIDATED] == score else ""} for row in rows]
+            keep(TUNED_RATES, tune(tuning((base,), arguments.work, f"learning_rate={','.join(RATES)}"), say))
 
 
 def keep(path: Path, rows: list[dict[str, object]]) -> None:

@@ -23,7 +23,6 @@ from secureproto.learning.losses import PrototypeLoss
 from secureproto.learning.model import Model
 from secureproto.learning.seeding import reproducible
 from secureproto.study.schema import TrainingSection
-from secureproto.wire.layouts import EXTRACTOR, HEAD
 
 Progress = Callable[[int, int], None]  # (steps done, steps in total)
 Part = Literal["all", "extractor", "head"]
@@ -125,7 +124,10 @@ def train(
     total, tally = step_count(len(data), training), _Tally()
     with reproducible(int(torch.randint(2**31, (), generator=generator))), _only(model, plan.part) as trained:
         optimizer = torch.optim.SGD(
-            _groups(trained, training), momentum=training.momentum, weight_decay=training.weight_decay
+            trained.values(),
+            lr=training.learning_rate,
+            momentum=training.momentum,
+            weight_decay=training.weight_decay,
         )
         pulls = _pulls(trained, plan.pull)
         model.train()
@@ -142,17 +144,6 @@ def train(
     model.eval()
     _require_finite(model, tally)
     return tally.summary(total)
-
-
-def _groups(trained: Mapping[str, torch.nn.Parameter], training: TrainingSection) -> list[dict[str, Any]]:
-    """The parts that are trained, each with its learning rate."""
-    head = training.head_learning_rate or training.learning_rate
-    rates = {EXTRACTOR: training.learning_rate, HEAD: head}
-    groups = [
-        {"params": [parameter for name, parameter in trained.items() if name.startswith(part)], "lr": rate}
-        for part, rate in rates.items()
-    ]
-    return [group for group in groups if group["params"]]
 
 
 @contextmanager

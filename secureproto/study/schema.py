@@ -128,14 +128,13 @@ class TrainingSection(Section):
     """Local training: SGD on cross entropy plus `alignment_weight` (μ) times the alignment term.
 
     Exactly one of `local_epochs` and `local_steps`. `alignment_warmup_rounds`: rounds over which μ grows
-    linearly to its value; 0 is none. `head_learning_rate`: the head's own step; None: that of the extractor.
+    linearly to its value; 0 is none.
     """
 
     local_epochs: Annotated[int, Field(ge=1, le=10_000)] | None = None
     local_steps: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)]
     learning_rate: Positive
-    head_learning_rate: Positive | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: NotNegative = 0.0
     alignment_weight: NotNegative = 1.0

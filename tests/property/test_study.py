@@ -76,7 +76,6 @@ def test_any_change_of_the_bytes(inserted: bytes, start: int, cut: int) -> None:
     st.fixed_dictionaries(
         {
             "training.learning_rate": st.floats(1e-9, 1e3),
-            "training.head_learning_rate": st.floats(1e-9, 1e3),
             "training.batch_size": st.integers(1, 10_000),
             "training.alignment_weight": st.floats(0, 100),
             "model.embedding_width": st.integers(1, 4096),

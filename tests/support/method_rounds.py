@@ -30,9 +30,8 @@ HEAD = {"head.weight", "head.bias"}
 
 
 def uneven_study(**sections: Any) -> StudyFile:
-    """A study with everything that a local training has: epochs, small batches, momentum, weight decay, two rates."""
+    """A study with everything that a local training has: epochs, small batches, momentum, weight decay."""
     training = {"local_epochs": 2, "batch_size": 8, "learning_rate": 0.1, "momentum": 0.5, "weight_decay": 0.01}
-    training["head_learning_rate"] = 0.2
     return tabular_study(**{**sections, "training": {**training, **sections.get("training", {})}})
 
 
@@ -163,8 +162,7 @@ def slow_training(
             for name, gradient in zip(moving, gradients, strict=True):
                 full = gradient + section.weight_decay * weights[name]
                 speed[name] = section.momentum * speed[name] + full
-                rate = section.head_learning_rate if name in HEAD else None
-                weights[name] = weights[name] - (rate or section.learning_rate) * speed[name]
+                weights[name] = weights[name] - section.learning_rate * speed[name]
     return weights
 
 

@@ -19,7 +19,7 @@ The server:
     7. φ_i ← Σ_j α_ij φ_j.
 
 Defaults are those of the published code: one epoch of the head with 0.1, whatever the extractor's learning rate (0.01
-for Fashion-MNIST and EMNIST, 0.02 for CIFAR) and the study's `head_learning_rate`; and λ = 1.
+for Fashion-MNIST and EMNIST, 0.02 for CIFAR), and λ = 1.
 
 Differences from it: a class without a global centroid adds nothing in step 3 (there it is drawn to the site's own
 mean); a class that none of a round's participants holds keeps its centroid (there it has none in the next round); a

@@ -11,8 +11,7 @@ Learning", ICML 2021, Algorithm 1; and the published code:
     4. The server averages the φ_i. Algorithm 1 takes the plain mean; here it is weighted by records, as in the
        published code.
 
-The head stays at its site, and begins as the study's first. One learning rate for both, as there,
-unless the study has another for heads.
+The head stays at its site, and begins as the study's first. One learning rate for both, as there.
 """
 
 from collections.abc import Mapping

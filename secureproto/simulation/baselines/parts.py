@@ -28,9 +28,9 @@ def head_of(arrays: ArrayMap) -> Arrays:
 
 
 def of_head(study: StudyFile, epochs: int, learning_rate: float | None = None) -> TrainingSection:
-    """The training of the head alone: so many epochs, and the study's rate for heads where there is no other."""
-    rate = study.training.head_learning_rate if learning_rate is None else learning_rate
-    return study.training.model_copy(update={"local_epochs": epochs, "local_steps": None, "head_learning_rate": rate})
+    """The training of the head alone: so many epochs, and the study's learning rate where there is no other."""
+    rate = study.training.learning_rate if learning_rate is None else learning_rate
+    return study.training.model_copy(update={"local_epochs": epochs, "local_steps": None, "learning_rate": rate})
 
 
 def head_then_body(

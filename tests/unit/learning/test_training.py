@@ -158,28 +158,6 @@ def test_a_step_is_sgd_with_momentum_and_weight_decay() -> None:
     np.testing.assert_allclose(flat(model), flat(by_hand), rtol=1e-4, atol=1e-6)
 
 
-def test_the_head_has_a_step_of_its_own() -> None:
-    data = blobs(6)
-    training = {"local_epochs": 1, "batch_size": 6, "learning_rate": 0.05}
-    study = tabular_study(training={**training, "head_learning_rate": 0.4})
-    by_hand = build(study)
-    loss = nn.functional.cross_entropy(by_hand(torch.tensor(data.x))[0], torch.tensor(data.y))
-    names, parameters = zip(*by_hand.named_parameters(), strict=True)
-    with torch.no_grad():
-        for name, parameter, gradient in zip(names, parameters, torch.autograd.grad(loss, parameters), strict=True):
-            parameter.sub_((0.4 if name.startswith("head.") else 0.05) * gradient)
-    model, _ = run(study, data)
-    np.testing.assert_allclose(flat(model), flat(by_hand), rtol=1e-4, atol=1e-6)
-
-
-def test_one_step_for_both_is_the_default() -> None:
-    found = [
-        run(tabular_study(training={"learning_rate": 0.05, **head}), blobs(6))[0]
-        for head in ({}, {"head_learning_rate": 0.05})
-    ]
-    assert flat(found[0]).tobytes() == flat(found[1]).tobytes()
-
-
 def test_progress_counts_to_the_end() -> None:
     seen: list[tuple[int, int]] = []
     study = tabular_study(training={"local_epochs": 2, "batch_size": 4})

@@ -88,8 +88,7 @@ def test_a_site_starts_from_the_model_it_received_first() -> None:
 
 
 def test_lam_draws_the_own_model_to_the_common_one() -> None:
-    # small steps: with 0.2 a pull of 5 overshoots
-    study, sites = uneven_study(training={"head_learning_rate": 0.1}), federation(20, 9)
+    study, sites = uneven_study(), federation(20, 9)
 
     def distance(lam: float) -> float:
         played = play(Ditto(study, lam=lam), sites, 3)

@@ -159,7 +159,7 @@ def test_weights_are_the_minimum_for_every_site(seed: int, m: int) -> None:
 
 def test_two_rounds_against_an_oracle() -> None:
     study, sites, lam = uneven_study(), federation(20, 9, 14), 0.7
-    with_steps_of_the_head = uneven_study(training={"head_learning_rate": 0.3})
+    with_steps_of_the_head = uneven_study(training={"learning_rate": 0.3})
     sites["b"] = without_class(sites["b"], 1)
     first = first_weights(study)
     base = {name: first[name] for name in EXTRACTOR}
@@ -308,7 +308,7 @@ def test_the_head_has_the_published_step_whatever_the_study_has() -> None:
     study, sites = uneven_study(training={"learning_rate": 0.01}), federation(20, 9)
     played = play(FedPAC(study), sites, 1)
     for site, data in sites.items():
-        steps, first = uneven_study(training={"head_learning_rate": 0.1}), first_weights(study)
+        steps, first = uneven_study(training={"learning_rate": 0.1}), first_weights(study)
         expected = slow_training(first, data.train, study=steps, path=(site, 0, "head"), part=HEAD, epochs=1)
         expected = slow_training(expected, data.train, study=study, path=(site, 0), part=EXTRACTOR)
         assert_close({name: played.sent[0][site].arrays[name] for name in EXTRACTOR | HEAD}, expected)
