@@ -1,10 +1,10 @@
 """What is told of a run while it goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
 from secureproto.data.settings import FOLD_SHARE, LONGER
-from secureproto.simulation.history import RECEIVED, TEST, RoundRecord
+from secureproto.simulation.history import RECEIVED, TEST, VALIDATION, Measured, RoundRecord
 from secureproto.study.schema import StudyFile
 
 MINUTE = 60.0  # seconds; what is left of less is not worth a word
@@ -14,6 +14,7 @@ CHOICE = round(LONGER / FOLD_SHARE)  # local trainings of a site that chooses, a
 class Progress:
     """A Watch that tells of every round that was scored: the mean accuracy over its sites, and how long the rounds
     that are left will take if they go on as those that were seen; and of the wait while sites choose what they use.
+    Where there are validation records it tells of those: who watches test scores while choosing chooses by them.
 
     `run`: its name; `choosing`: whether its sites choose; `clock`: seconds. A run that was stopped is told of from
     where it goes on. Of a study that may stop early nobody knows how many rounds are left.
@@ -36,11 +37,9 @@ class Progress:
         """Take in a round that is done."""
         self._seen += 1
         left = self._total - 1 - record.number
-        scores = [site.points[RECEIVED][TEST].accuracy for site in record.sites.values() if RECEIVED in site.points]
-        if scores:
-            of = f"round {record.number} of {self._total}"
-            mean = sum(scores) / len(scores)
-            self._say(f"{self._run}: {of}, accuracy as received {mean:.3f}{self._estimate(left)}")
+        scored = [site.points[RECEIVED] for site in record.sites.values() if RECEIVED in site.points]
+        if scored:
+            self._say(f"{self._run}: round {record.number} of {self._total}, {_told(scored)}{self._estimate(left)}")
         if left == 0 and self._choosing:
             self._say(f"{self._run}: sites choose what they use now, at some {CHOICE} local trainings each")
 
@@ -51,3 +50,9 @@ class Progress:
         rounds = "other round takes" if left == 1 else f"other {left} rounds take"
         amount = f"{minutes:.0f} min" if minutes < 120 else f"{minutes / MINUTE:.0f} h"
         return f"; the {rounds} about {amount}"
+
+
+def _told(scored: Sequence[Mapping[str, Measured]]) -> str:
+    part = VALIDATION if any(VALIDATION in parts for parts in scored) else TEST
+    known = [parts[part].accuracy for parts in scored if part in parts]
+    return f"{'validation ' if part == VALIDATION else ''}accuracy as received {sum(known) / len(known):.3f}"

@@ -32,6 +32,13 @@ def test_each_round_that_was_scored_is_told_with_its_mean() -> None:
     ]
 
 
+def test_where_something_may_be_chosen_test_scores_are_not_told() -> None:
+    said: list[str] = []
+    progress = Progress(RUN, with_rounds(tabular_study(), 20), said.append)
+    progress(record(0, {RECEIVED: scores({"a": 0.5, "b": 0.75})}, validation={RECEIVED: scores({"b": 0.25})}))
+    assert said == [f"{RUN}: round 0 of 20, validation accuracy as received 0.250"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "left"),
     [(6.5, "3 min"), (2.0, None), (240, "116 min"), (900, "7 h")],
