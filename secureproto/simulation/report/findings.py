@@ -49,14 +49,24 @@ def leader(summary: Summary, point: str, best: Best) -> str | None:
 
 def _highest(summary: Summary, point: str, best: Best) -> str | None:
     found, label = _accuracies(summary, point), leader(summary, point, best)
+    bounds = _bounds(summary, point)
     if label is None:
-        return None
+        return " ".join(bounds) or None
     what = f"Mean accuracy {POINT_NAMES[point]}"
     if len(found) > 1:
         what = f"Highest mean accuracy {POINT_NAMES[point]}, of {len(found)} methods"
     over = found[label]
     text = f"{what}: {label} with {over.mean.mean:.3f} (worst site {over.worst.mean:.3f})."
-    return " ".join([text, *_against_reference(summary, label, point)])
+    return " ".join([text, *_against_reference(summary, label, point), *bounds])
+
+
+def _bounds(summary: Summary, point: str) -> list[str]:
+    """What stands beside the ranked, in a sentence each."""
+    return [
+        f"{method.label}, where all records lie in one place, has {over.mean.mean:.3f}."
+        for method in summary.methods
+        if method.is_bound and (over := _accuracy(method, point)) is not None
+    ]
 
 
 def _chosen(summary: Summary, best: Best) -> list[str]:
@@ -83,11 +93,14 @@ def _chosen(summary: Summary, best: Best) -> list[str]:
 
 
 def _accuracies(summary: Summary, point: str) -> dict[str, OverSites]:
-    return {
-        method.label: at.measures["accuracy"]
-        for method in summary.methods
-        if (at := method.points.get(point)) is not None and "accuracy" in at.measures
-    }
+    """Of the methods that may be ranked."""
+    scores = {method.label: _accuracy(method, point) for method in summary.methods if not method.is_bound}
+    return {label: over for label, over in scores.items() if over is not None}
+
+
+def _accuracy(method: MethodSummary, point: str) -> OverSites | None:
+    at = method.points.get(point)
+    return None if at is None else at.measures.get("accuracy")
 
 
 def _beside(method: MethodSummary, over: OverSites) -> str:

@@ -84,11 +84,11 @@ def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], 
     one method alone was scored (only some choose, for one).
 
     A method that lacks a seed is not ranked: its mean is over other runs, maybe over other records. So where none of
-    several has all seeds, there is no best.
+    several has all seeds, there is no best. Nor is a bound.
     """
     best: dict[tuple[str, Measure], str] = {}
     lacking = _lacking_seeds(methods)
-    methods = [method for method in methods if method.label not in lacking]
+    methods = [method for method in methods if method.label not in lacking and not method.is_bound]
     for point in POINTS:
         for measure in MEASURES:
             means = {

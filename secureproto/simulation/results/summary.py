@@ -11,6 +11,8 @@ from secureproto.simulation.results.comparing import Comparison
 from secureproto.simulation.results.reported import Rule
 from secureproto.simulation.statistics import Measure
 
+BOUND = "pooled"  # the method that is not federated: shown, and never ranked
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -79,6 +81,11 @@ class MethodSummary:
     seconds: Estimate | None
     choices: Mapping[str, int]
     target: Target | None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is there to hold the others against, and not one of them."""
+        return self.label.rpartition("/")[2].partition(":")[0] == BOUND
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 import pytest
 
+from secureproto.simulation.baselines.catalogue import METHODS
 from secureproto.simulation.history import CHOSEN, TUNED
+from secureproto.simulation.report.findings import findings
 from secureproto.simulation.results import summarise
 from secureproto.simulation.results.summarise import best_methods, unranked
+from secureproto.simulation.results.summary import BOUND
 from support.histories import history, record, run, scores
 
 
@@ -47,3 +50,18 @@ def test_who_lacks_a_seed_is_not_ranked_and_named() -> None:
     assert unranked(summarise(others).methods) is None
     apart = summarise([lucky, run("local", 1, {"a": 0.5})]).methods
     assert best_methods(apart) == {}
+
+
+@pytest.mark.parametrize("label", ["pooled", "pooled:learning_rate=0.2", "first/pooled"])
+def test_a_bound_is_told_and_not_ranked(label: str) -> None:
+    summary = summarise([run(m, 0, {"a": at}) for m, at in (("local", 0.5), ("fedavg", 0.6), (label, 0.9))])
+    assert best_methods(summary.methods)[TUNED, "accuracy"] == "fedavg"
+    text = " ".join(findings(summary))
+    assert "of 2 methods: fedavg with 0.600" in text
+    assert f"{label}, where all records lie in one place, has 0.900." in text
+    assert BOUND in METHODS
+
+
+def test_a_bound_that_is_alone_is_told() -> None:
+    (text,) = (one for one in findings(summarise([run("pooled", 0, {"a": 0.9})])) if "0.900" in one)
+    assert text == "pooled, where all records lie in one place, has 0.900."
