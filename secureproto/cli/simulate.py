@@ -65,7 +65,9 @@ DIVISION = _options(
     ),
     click.option("--test-share", type=SOME, default=0.3, show_default=True, help="Of a stratified split."),
     click.option(
-        "--repeated", is_flag=True, help="Another stratified split for each seed (the seeds of --out are settled)."
+        "--repeated",
+        is_flag=True,
+        help="Another stratified split of the same sites for each seed (the seeds of --out are settled).",
     ),
     click.option(
         "--validation", type=SHARE, default=0.0, show_default=True, help="Share of the training records to choose by."

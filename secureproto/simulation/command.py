@@ -15,12 +15,14 @@ from tempfile import TemporaryDirectory
 from pydantic import Field
 
 from secureproto.errors import Misconfigured, Partial, Unavailable
+from secureproto.regular import is_there
 from secureproto.simulation.baselines.catalogue import make
-from secureproto.simulation.definition import Definition
+from secureproto.simulation.definition import NAME, Definition
 from secureproto.simulation.disk import write_atomically
 from secureproto.simulation.engines.seam import Engine
 from secureproto.simulation.experiment import Execution, Experiment, runs_of
 from secureproto.simulation.grouping import Group, grouped
+from secureproto.simulation.history import method_name
 from secureproto.simulation.holders import never_shared, one_class_tested
 from secureproto.simulation.method import Choosing
 from secureproto.simulation.page import page_of
@@ -35,6 +37,7 @@ from secureproto.simulation.planning import (
     open_engine,
     prepare,
     require_validation,
+    require_versions,
     run_options,
 )
 from secureproto.simulation.progress import Progress
@@ -56,6 +59,7 @@ from secureproto.simulation.run import RunOptions
 from secureproto.study.file import digest, read
 
 Say = Callable[[str], None]
+Demand = Callable[[Ground], None]
 PAGE = "report.html"
 
 
@@ -132,10 +136,10 @@ def perform(request: Request, reporting: Reporting, say: Say) -> Found:
         IntegrityBroken: a file of it is damaged.
     """
     _check(request, reporting)
-    deciding = "--report validation" if reporting.rule == VALIDATED else ""
+    demand = _something_to_choose_by if reporting.rule == VALIDATED else lambda _: None
     with (
         _directory(request.out) as directory,
-        session(request, directory, say, models=request.models, validated=deciding) as opened,
+        session(request, directory, say, models=request.models, demand=demand) as opened,
     ):
         labels = runs_of(request.labels, opened.ground.study)
         asked = [(label, seed) for seed in request.seed_numbers for label in labels]
@@ -194,15 +198,14 @@ class Session:
 
 @contextmanager
 def session(
-    asked: Asked, directory: Path, say: Say, *, models: bool = False, validated: str = ""
+    asked: Asked, directory: Path, say: Say, *, models: bool = False, demand: Demand = lambda _: None
 ) -> Iterator[Session]:
     """What was asked, checked, in its directory, with an engine that is closed afterwards. Raises as `perform`.
 
-    `validated`: what needs validation records, if anything does.
+    `demand`: raises where the ground lacks what is needed.
     """
     ground = prepare(asked)
-    if validated:
-        require_validation(ground, validated)
+    demand(ground)
     engine = open_engine(asked)
     try:
         experiment = _begin(directory, asked, ground)
@@ -257,11 +260,27 @@ def _check(request: Request, reporting: Reporting) -> None:
     """What can be wrong with how results are to be told."""
     if reporting.target is not None and not 0 <= reporting.target <= 1:
         raise Misconfigured("--target is an accuracy from 0 to 1")
-    names = {label.partition(":")[0] for label in request.labels} | set(request.labels)
-    if reporting.reference != "local" and reporting.reference not in names:
+    if reporting.reference != "local" and reporting.reference not in set(_names(request)):
         raise Misconfigured(
             f"--reference {reporting.reference}: is none of the methods", hint="name one of --methods"
         )
+
+
+def _names(request: Request) -> Iterator[str]:
+    """What methods of the table can be called: those asked for, with FedAvg where it is trained for its fine-tuning,
+    and those that the directory has."""
+    there = request.out is not None and is_there(request.out / NAME)
+    held = [one.method for one in Experiment.open(request.out).histories()] if there and request.out else []
+    for label in (*request.labels, *held):
+        yield from (label, method_name(label))
+        if method_name(label) == "fedavg-ft":
+            yield from ("fedavg", label.replace("fedavg-ft", "fedavg", 1))
+
+
+def _something_to_choose_by(ground: Ground) -> None:
+    """Raises Misconfigured where the reported version cannot be chosen by validation records."""
+    require_validation(ground, "--report validation")
+    require_versions(ground, "--report validation")
 
 
 def _found(groups: Sequence[Group], reporting: Reporting) -> Found:

@@ -85,8 +85,10 @@ def read(directory: Path) -> Definition:
 
 def differing(there: Definition, asked: Definition) -> list[str]:
     """In what two differ, a phrase each: what a person chose, with both values where they are short; only if there
-    is nothing of that, the digests."""
+    is nothing of that, the digests. Where the records are the same, it means nothing how their files are called."""
     keys = [key for key in Definition.model_fields if getattr(there, key) != getattr(asked, key)]
+    if "pool_digest" not in keys:
+        keys = [key for key in keys if key != "data"]
     chosen = [key for key in keys if not key.endswith("digest")]
     return [_both(key, getattr(there, key), getattr(asked, key)) for key in chosen or keys]
 

@@ -13,6 +13,11 @@ RECEIVED, TUNED, CHOSEN = "received", "tuned", "chosen"  # the points at which a
 TEST, VALIDATION = "test", "validation"  # the records it is scored on
 
 
+def method_name(label: str) -> str:
+    """The method of a label, be it one of several directories: DIRECTORY/fedprox:mu=0.1 → fedprox."""
+    return label.rpartition("/")[2].partition(":")[0]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

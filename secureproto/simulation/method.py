@@ -125,11 +125,12 @@ class Choosing(Protocol):
 
 @runtime_checkable
 class Central(Protocol):
-    """A method that is not federated: it learns where the records of all sites lie together."""
+    """A method that is not federated: it learns where the records of all sites lie together. So all sites are in
+    every round, whatever share of them the study invites."""
 
     def learn(self, model: Model, shared: ArrayMap, records: Sequence[Records], round_number: int) -> Combined:
-        """The next version, from the training records of the round's participants in the order of their names.
-        `model` is any of the study's.
+        """The next version, from the training records of all sites in the order of their names. `model` is any of
+        the study's.
 
         Raises:
             Diverged: a loss is no longer finite, or beyond all bounds.

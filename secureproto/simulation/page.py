@@ -8,6 +8,7 @@ from secureproto.simulation.baselines.catalogue import make
 from secureproto.simulation.definition import Definition
 from secureproto.simulation.experiment import Experiment
 from secureproto.simulation.grouping import Group, Member, name_of
+from secureproto.simulation.history import method_name
 from secureproto.simulation.report.page import OnPartition, Report, render
 from secureproto.simulation.results import Part
 from secureproto.study.schema import StudyFile
@@ -18,6 +19,7 @@ _SAME = (
     ("study_digest", "study files"),
     ("rounds", "numbers of rounds"),
     ("evaluate_every", "rounds between scores"),
+    ("choice", "ways in which sites choose what they use"),
 )
 
 
@@ -76,7 +78,7 @@ def settings_of(label: str, study: StudyFile) -> dict[str, object]:
         exclude_none=True, exclude={"alignment_weight", "alignment_warmup_rounds"}
     )
     own = {field.name: getattr(method, field.name) for field in fields(method) if field.name != "study"}  # type: ignore[arg-type]
-    if label.partition(":")[0] == "protoaligned":
+    if method_name(label) == "protoaligned":
         ours = method.study.training.model_dump(include={"alignment_weight", "alignment_warmup_rounds"})
         own = {**ours, **method.study.relation.model_dump(exclude_none=True), **method.study.prototypes.model_dump()}
     return {**training, **own}

@@ -23,7 +23,7 @@ from secureproto.simulation.partition.assign import draw
 from secureproto.simulation.partition.division import Divisions, Options, Split
 from secureproto.simulation.partition.spec import is_file, parse
 from secureproto.simulation.population import Pool
-from secureproto.simulation.run import RunOptions
+from secureproto.simulation.run import RunOptions, participants
 from secureproto.study.file import load
 from secureproto.study.schema import StudyFile
 
@@ -141,6 +141,17 @@ def require_validation(ground: Ground, why: str) -> None:
     sites = (rows for partition in ground.divisions.partitions for rows in partition.sites.values())
     if not any(len(rows.validation) for rows in sites):
         raise Misconfigured(f"{why} needs validation records", hint="give --validation 0.2")
+
+
+def require_versions(ground: Ground, why: str) -> None:
+    """Raise Misconfigured where one version alone is scored at all sites: the last."""
+    sites = ground.divisions.partitions[0].sites
+    if len(participants(ground.study, sites, 0)) < len(sites):
+        raise Misconfigured(
+            f"{why} has only the last version to choose from: a round takes {ground.study.rounds.participation:g} of "
+            "the sites, and the others are not scored in it",
+            hint="rounds.participation = 1, or --report last",
+        )
 
 
 def _short_of_validation(divisions: Divisions) -> list[str]:

@@ -131,7 +131,7 @@ class Run:
 
     def _round(self, number: int) -> RoundRecord:
         started, records = perf_counter(), dict[str, SiteRound]()
-        chosen = participants(self._study, self._sites.names, number)
+        chosen = self._participants(number)
         work = self._work(number, evaluate=number % self._options.evaluate_every == 0)
         with self._store.transaction():
             uploads = self._taken(self._engine.perform(work, self._jobs(chosen)), records)
@@ -146,6 +146,11 @@ class Run:
             )
             self._store.add_round(record)
         return record
+
+    def _participants(self, number: int) -> list[str]:
+        if isinstance(self._method, Central):
+            return sorted(self._sites.names)  # what lies in one place takes part in every round
+        return participants(self._study, self._sites.names, number)
 
     def _combined(self, work: Work, chosen: Sequence[str], uploads: Iterable[tuple[str, Sent]]) -> Combined:
         combined = self._method.combine(work.shared, chosen, uploads)

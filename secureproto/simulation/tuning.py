@@ -13,6 +13,7 @@ training part, and the test part is not read (its scores are computed by the run
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from itertools import product
 from math import inf, prod
 from statistics import fmean
@@ -25,7 +26,7 @@ from secureproto.simulation.baselines.catalogue import METHODS, make, nearest, s
 from secureproto.simulation.command import session
 from secureproto.simulation.experiment import runs_of, with_rounds
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, VALIDATION, History, Measured
-from secureproto.simulation.planning import Asked
+from secureproto.simulation.planning import Asked, require_validation
 from secureproto.simulation.statistics import Measure
 from secureproto.study.file import load
 from secureproto.study.schema import PrototypeSection, RelationSection, StudyFile, TrainingSection
@@ -61,7 +62,7 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> list[dict[str, o
         )
     by_method, given = planned(request), _grid(request)
     specs = list(dict.fromkeys(one for found in by_method.values() for one in found))
-    with session(request, request.out, say, validated="tune") as opened:
+    with session(request, request.out, say, demand=partial(require_validation, why="tune")) as opened:
         say(_size(specs, request, opened.ground.study.rounds.total))
         for label in specs:
             for seed in request.seed_numbers:

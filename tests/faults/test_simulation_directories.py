@@ -294,13 +294,29 @@ def test_in_what_an_experiment_differs_is_said(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     if "--data" in other:
-        shutil.copy(data_path(), tmp_path / f"{'x' * 40}.csv")
+        lines = data_path().read_text().splitlines(keepends=True)
+        (tmp_path / f"{'x' * 40}.csv").write_text("".join(lines[:-1]))
         other = [*other, "--site-column", "site", "--split-column", "split"]
     capsys.readouterr()
     assert simulate("run", study_path(), *SHORT, *other, "--out", copy) == 7
     line = capsys.readouterr().err.strip().splitlines()[-2]
     assert line.startswith(f"error: {copy}: holds another experiment (")
     assert told in line
+
+
+def test_it_means_nothing_how_a_file_of_the_same_records_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["--site-column", "site", "--split-column", "split", "--methods", "local", "--without-baselines"]
+    arguments += ["--rounds", "1", "--seeds", "1", "--out", str(tmp_path / "out")]
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(data_path(), tmp_path / folder / "patients.csv")
+    monkeypatch.chdir(tmp_path / "here")
+    assert simulate("run", study_path(), "--data", "patients.csv", *arguments) == 0
+    monkeypatch.chdir(tmp_path)
+    assert simulate("run", study_path(), "--data", "there/patients.csv", *arguments) == 0
+    assert simulate("compare", tmp_path / "out") == 0
 
 
 def test_where_only_digests_differ_they_are_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

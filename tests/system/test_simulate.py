@@ -174,6 +174,13 @@ def test_a_reference_that_is_none_is_refused(out: Path, capsys: pytest.CaptureFi
     assert "--reference zzz: is none of the methods" in capsys.readouterr().err
 
 
+def test_a_reference_may_be_whatever_the_table_holds(out: Path) -> None:
+    """FedAvg is trained for its fine-tuning; fedper was asked for another time."""
+    for reference in ("fedavg", "fedavg-ft", "protoaligned"):
+        arguments = [*SHORT[:-1], "majority", "--validation", "0.2", "--out", out, "--reference", reference]
+        assert simulate("run", study_path(), *arguments) == 0
+
+
 def test_a_study_of_one_s_own_says_where_its_records_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = tmp_path / "own.toml"
     study.write_text(study_path().read_text().replace('name = "heart"', 'name = "own"'))

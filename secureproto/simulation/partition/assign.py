@@ -30,23 +30,32 @@ _OWN, _SHIFT, _TEST, _THIN, _VALIDATION = range(5)
 def draw(
     pool: Pool, scheme: Scheme, options: Options, *, classes: Sequence[str], seeds: Sequence[int], repeated: bool
 ) -> Divisions:
-    """One partition by `options.seed`, or one for each of `seeds`. Raises as `assign`."""
+    """One partition by `options.seed`, or (`repeated`) another split of the same sites' records for each of `seeds`.
+    Raises as `assign`."""
     digest = pool.digest()
     asked = [replace(options, seed=seed) for seed in seeds] if repeated else [options]
-    drawn = (assign(pool, scheme, each, classes=classes, digest=digest) for each in asked)
+    drawn = (assign(pool, scheme, each, classes=classes, digest=digest, sites_by=options.seed) for each in asked)
     return Divisions(tuple(drawn), repeated)
 
 
 def assign(
-    pool: Pool, scheme: Scheme, options: Options, *, classes: Sequence[str], digest: str | None = None
+    pool: Pool,
+    scheme: Scheme,
+    options: Options,
+    *,
+    classes: Sequence[str],
+    digest: str | None = None,
+    sites_by: int | None = None,
 ) -> Partition:
-    """The partition of a pool. `classes`: the study's, by index; `digest`: the pool's, where it is known.
+    """The partition of a pool. `classes`: the study's, by index; `digest`: the pool's, where it is known; `sites_by`:
+    the seed of step 1 and of shifts, where it is another than that of the split: a site is then the same in all.
 
     Raises:
         Misconfigured: the records cannot feed such a partition, or have no sites or no test part of their own.
     """
     ground = _ground(pool, options, tuple(classes))
-    own = scheme.divide(ground, _demand(scheme, options, len(classes)), _generator(options, _OWN))
+    dividing = options if sites_by is None else replace(options, seed=sites_by)
+    own = scheme.divide(ground, _demand(scheme, options, len(classes)), _generator(dividing, _OWN))
     own = {site: own[site] for site in sorted(own)}
     if options.split == "stratified":
         halves = _stratified(own, pool, options)
@@ -56,7 +65,7 @@ def assign(
         _refuse_empty(halves, scheme, "leave the site out, or --split stratified")
     thinned = _per_site(halves, pool, scheme, options)
     numbers = _generator(options, _VALIDATION)
-    shifts = scheme.shifts(list(own), ground.shape, _generator(options, _SHIFT))
+    shifts = scheme.shifts(list(own), ground.shape, _generator(dividing, _SHIFT))
     sites = {}
     for site, train in thinned.items():
         parts = Halves(train, train[:0])

@@ -12,14 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from secureproto.simulation.history import RECEIVED, TUNED, History
+from secureproto.simulation.history import RECEIVED, TUNED, History, method_name
 from secureproto.simulation.report.drawing import (
     FAINT,
     MAJORITY,
     Look,
     Plot,
     figure,
-    method_name,
     plot,
     whole_rounds,
     wrapped,
@@ -47,12 +46,15 @@ _TRAINING = (
 def shown_first(summary: Summary) -> list[str]:
     """The methods to tell apart at a glance, SHOWN at most: the reference, this project's best, the best others.
 
-    By mean accuracy over sites after local training, where there is none as received; the majority class is none.
+    By mean accuracy over sites after local training, where there is none as received; the majority class is none,
+    nor is a bound.
     """
     accuracy = {
         method.label: at.measures["accuracy"].mean.mean
         for method in summary.methods
-        if (at := method.points.get(TUNED) or method.points.get(RECEIVED)) is not None and "accuracy" in at.measures
+        if not method.is_bound
+        and (at := method.points.get(TUNED) or method.points.get(RECEIVED)) is not None
+        and "accuracy" in at.measures
     }
     order = sorted((label for label in accuracy if method_name(label) != MAJORITY), key=lambda at: -accuracy[at])
     first = [summary.reference] if summary.reference is not None else []
@@ -156,7 +158,7 @@ def _together(runs: Runs, look: Mapping[str, Look], shown: Sequence[str], key: s
         title="Scores over rounds" if grey else "Learning curves",
         alternative=f"Mean {listed([measure_name(measure) for measure in measures])} of the sites over rounds, as "
         f"received and after local training, one curve for each of {len(shown)} methods{behind}.",
-        reading=_READING + (_GREY if grey else ""),
+        reading=_READING + (_GREY if grey else "") + (_SHARES if _few_take_part(runs) else ""),
     )
 
 
@@ -168,6 +170,17 @@ _GREY = (
     " In colour: the reference, this project's method and the best of the others; in grey all other methods, which "
     "the next figure tells apart."
 )
+
+
+_SHARES = (
+    " A round takes a share of the sites: before the last version a point is the mean over those of its round, so "
+    "points differ by their sites too."
+)
+
+
+def _few_take_part(runs: Runs) -> bool:
+    every = [history for found in runs.values() for history in found if history.complete]
+    return any(len(record.sites) < len(history.rounds[-1].sites) for history in every for record in history.rounds)
 
 
 def _others(runs: Runs, look: Mapping[str, Look], shown: Sequence[str], key: str) -> Plot:

@@ -117,11 +117,6 @@ def wrapped(label: str, width: int = 26) -> str:
     return "\n".join(lines)
 
 
-def method_name(label: str) -> str:
-    """The method of a label: DIRECTORY/fedprox:mu=0.1 → fedprox."""
-    return label.partition(":")[0].rpartition("/")[2]
-
-
 def shortened(name: str, letters: int) -> str:
     """A name in one line of at most so many letters; what is cut is its middle."""
     if len(name) <= letters:

@@ -3,7 +3,7 @@
 Invariant: where only some methods' sites choose, nothing ranks those as chosen among methods that do not choose.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED
 from secureproto.simulation.report.words import (
@@ -17,7 +17,7 @@ from secureproto.simulation.report.words import (
 )
 from secureproto.simulation.results import Comparison, MethodSummary, OverSites, Summary
 from secureproto.simulation.results.rows import comparison
-from secureproto.simulation.results.summarise import best_methods, unranked
+from secureproto.simulation.results.summarise import best_methods, ranked, unranked
 from secureproto.simulation.statistics import FEWEST, Interval, Measure
 
 _SHOWN = 4  # methods as chosen, after the first
@@ -42,43 +42,49 @@ def findings(summary: Summary) -> list[str]:
 
 
 def leader(summary: Summary, point: str, best: Best) -> str | None:
-    """The method of the highest mean accuracy at a point; the only one where one alone was scored there."""
-    scored = list(_accuracies(summary, point))
+    """The method of the highest mean accuracy at a point; the only one where one alone is ranked there."""
+    scored = list(_accuracies(ranked(summary.methods), point))
     return best.get((point, "accuracy"), scored[0] if len(scored) == 1 else None)
 
 
 def _highest(summary: Summary, point: str, best: Best) -> str | None:
-    found, label = _accuracies(summary, point), leader(summary, point, best)
-    bounds = _bounds(summary, point)
+    found, label = _accuracies(ranked(summary.methods), point), leader(summary, point, best)
+    bounds = _bounds(summary) if point == RECEIVED else []  # no site trains it further
     if label is None:
         return " ".join(bounds) or None
     what = f"Mean accuracy {POINT_NAMES[point]}"
     if len(found) > 1:
-        what = f"Highest mean accuracy {POINT_NAMES[point]}, of {len(found)} methods"
+        what = f"Highest mean accuracy {POINT_NAMES[point]}, of {_how_many(summary, found)}"
     over = found[label]
     text = f"{what}: {label} with {over.mean.mean:.3f} (worst site {over.worst.mean:.3f})."
     return " ".join([text, *_against_reference(summary, label, point), *bounds])
 
 
-def _bounds(summary: Summary, point: str) -> list[str]:
+def _how_many(summary: Summary, found: Mapping[str, OverSites]) -> str:
+    """Of 3 methods, or of 3 ranked methods, where others are not ranked."""
+    return f"{len(found)} {'ranked ' if unranked(summary.methods) else ''}methods"
+
+
+def _bounds(summary: Summary) -> list[str]:
     """What stands beside the ranked, in a sentence each."""
+    bounds = _accuracies([method for method in summary.methods if method.is_bound], RECEIVED)
     return [
-        f"{method.label}, where all records lie in one place, has {over.mean.mean:.3f}."
-        for method in summary.methods
-        if method.is_bound and (over := _accuracy(method, point)) is not None
+        f"{label}, where all records lie in one place, has a mean accuracy of {over.mean.mean:.3f}."
+        for label, over in bounds.items()
     ]
 
 
 def _chosen(summary: Summary, best: Best) -> list[str]:
     """The accuracy as chosen of each method whose sites choose, beside the one after local training."""
-    found, label = _accuracies(summary, CHOSEN), leader(summary, CHOSEN, best)
+    found, label = _accuracies(summary.methods, CHOSEN), leader(summary, CHOSEN, best)
     if not found:
         return []
+    among = _accuracies(ranked(summary.methods), CHOSEN)
     methods = {method.label: method for method in summary.methods}
     order = sorted(found, key=lambda one: (one != label, -found[one].mean.mean))
-    of = f"Highest mean accuracy as chosen, of {len(found)} methods whose sites choose" if len(found) > 1 else (
-        "Mean accuracy as chosen, where each site picks what it uses by its own training records"
-    )  # fmt: skip
+    of = "Mean accuracy as chosen, where each site picks what it uses by its own training records"
+    if len(found) > 1:
+        of = f"Highest mean accuracy as chosen, of {_how_many(summary, among)} whose sites choose"
     if label is None:  # several, and none of them can be ranked
         of = "Mean accuracy as chosen"
     head, *rest = [f"{one} with {_beside(methods[one], found[one])}" for one in order]
@@ -92,15 +98,12 @@ def _chosen(summary: Summary, best: Best) -> list[str]:
     return [" ".join(text)]
 
 
-def _accuracies(summary: Summary, point: str) -> dict[str, OverSites]:
-    """Of the methods that may be ranked."""
-    scores = {method.label: _accuracy(method, point) for method in summary.methods if not method.is_bound}
-    return {label: over for label, over in scores.items() if over is not None}
-
-
-def _accuracy(method: MethodSummary, point: str) -> OverSites | None:
-    at = method.points.get(point)
-    return None if at is None else at.measures.get("accuracy")
+def _accuracies(methods: Sequence[MethodSummary], point: str) -> dict[str, OverSites]:
+    return {
+        method.label: at.measures["accuracy"]
+        for method in methods
+        if (at := method.points.get(point)) is not None and "accuracy" in at.measures
+    }
 
 
 def _beside(method: MethodSummary, over: OverSites) -> str:

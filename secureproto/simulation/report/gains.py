@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from secureproto.simulation.history import CHOSEN, TUNED
+from secureproto.simulation.history import CHOSEN, TUNED, method_name
 from secureproto.simulation.report.drawing import (
     BLUE,
     GREY,
@@ -19,7 +19,6 @@ from secureproto.simulation.report.drawing import (
     VERMILLION,
     Plot,
     figure,
-    method_name,
     plot,
     shortened,
     wrapped,

@@ -9,7 +9,7 @@ from secureproto.simulation.report.words import POINT_NAMES, named, standing
 from secureproto.simulation.results import Comparison, Summary
 from secureproto.simulation.results.comparing import Points, compare
 from secureproto.simulation.results.reported import reported
-from secureproto.simulation.results.summarise import best_methods
+from secureproto.simulation.results.summarise import best_methods, ranked
 
 _ITSELF = "itself"
 
@@ -20,8 +20,10 @@ def leads(summary: Summary, histories: Sequence[History]) -> list[Table]:
     for point in (RECEIVED, TUNED):
         found = [c for c in summary.of_best if (c.point, c.measure) == (point, "accuracy")]
         if found:
+            among = {method.label for method in ranked(summary.methods)}
             caption = f"{found[0].method} (highest mean accuracy {POINT_NAMES[point]}) against the others"
-            tables.append(_table(caption, [(c.other, c) for c in found]))
+            names = [c.other if c.other in among else f"{c.other} (not ranked)" for c in found]
+            tables.append(_table(caption, list(zip(names, found, strict=True))))
     return [*tables, *_as_chosen(summary, histories)]
 
 

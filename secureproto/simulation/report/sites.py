@@ -11,14 +11,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from secureproto.simulation.history import CHOSEN, TUNED
+from secureproto.simulation.history import CHOSEN, TUNED, method_name
 from secureproto.simulation.report.drawing import (
     INK,
     MAJORITY,
     Look,
     Plot,
     figure,
-    method_name,
     plot,
     score_axis,
     shortened,

@@ -70,7 +70,7 @@ def undefined_sites(summary: Summary) -> str | None:
     of = len({site for method in summary.methods for at in method.points.values() for site in at.sites})
     return (
         f"AUC is not defined at {len(sites)} of {of} sites in at least one run ({_few(sites)}): under two classes "
-        f"occur among their test records. They are left out there: its means are over {of - len(sites)} of {of} "
+        f"occur among their test records. They are left out: its means are over {of - len(sites)} of {of} "
         "sites, and say nothing of the others."
     )
 

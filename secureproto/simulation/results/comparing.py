@@ -34,7 +34,8 @@ class Counts:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`method` minus `other` at `point` by `measure`. `overall`: of the mean over sites. `sites`: at each site.
+    """`method` minus `other` at `point` by `measure`. `overall`: of the mean over the sites that have the measure in
+    every seed. `sites`: at each site, over the seeds in which it has it.
 
     `undefined`: sites where the measure is defined in no common seed. Intervals as `statistics.paired` has them.
     """
@@ -59,7 +60,8 @@ def value(measured: Measured, measure: Measure) -> float | None:
 def compare(
     runs: Runs, pair: tuple[str, str], *, point: str, measure: Measure, redrawn: float | None = None
 ) -> Comparison | None:
-    """The comparison of pair[0] with pair[1]; None where they have no seed, or no site's score, in common.
+    """The comparison of pair[0] with pair[1]; None where they have no seed in common, or no site has the measure in
+    all of those.
 
     Where `pair[1]` makes no choice of its own, a chosen model is held against its tuned one.
     """
@@ -67,14 +69,15 @@ def compare(
     mine, theirs = runs[method].get(point, {}), runs[other].get(point, {})
     if point == CHOSEN and not theirs:
         theirs = runs[other].get(TUNED, {})
-    by_seed: dict[int, dict[str, float]] = {}
-    for seed in sorted(set(mine) & set(theirs)):
-        found = dict(_differences(mine[seed].scores, theirs[seed].scores, measure))
-        if found:
-            by_seed[seed] = found
-    if not by_seed:
+    by_seed = {
+        seed: dict(_differences(mine[seed].scores, theirs[seed].scores, measure))
+        for seed in sorted(set(mine) & set(theirs))
+    }
+    everywhere = set.intersection(*map(set, by_seed.values())) if by_seed else set[str]()
+    if not everywhere:
         return None
-    overall = paired([fmean(found.values()) for found in by_seed.values()], redrawn=redrawn)
+    means = [fmean(found[site] for site in sorted(everywhere)) for found in by_seed.values()]
+    overall = paired(means, redrawn=redrawn)
     names = sorted({site for run in mine.values() for site in run.scores})
     sites = {site: [found[site] for found in by_seed.values() if site in found] for site in names}
     intervals = {site: paired(found, redrawn=redrawn) for site, found in sites.items() if found}

@@ -74,11 +74,17 @@ def check_rule(histories: Sequence[History], rule: Rule) -> None:
     """Raise where the rule has nothing to decide by.
 
     Raises:
-        Misconfigured: an unknown rule, or `validation` where no run has validation scores.
+        Misconfigured: an unknown rule; or `validation` where no run has validation scores, or rounds take a share of
+            the sites, so that the last version alone is scored at all of them.
     """
     if rule not in RULES:
         raise Misconfigured(f"results: reported round {rule!r} is not a rule", hint=f"one of: {', '.join(RULES)}")
-    if rule == VALIDATED and not any(
+    if rule == VALIDATED:
+        _require_choice(histories)
+
+
+def _require_choice(histories: Sequence[History]) -> None:
+    if not any(
         scored(record, point, VALIDATION)
         for history in histories
         for record in history.rounds
@@ -87,4 +93,11 @@ def check_rule(histories: Sequence[History], rule: Rule) -> None:
         raise Misconfigured(
             "results: the reported round cannot be chosen by validation: no site has validation records",
             hint="keep a share of the training records for validation, or report the last round",
+        )
+    if any(history.complete and len(record.sites) < len(history.rounds[-1].sites)
+           for history in histories for record in history.rounds):  # fmt: skip
+        raise Misconfigured(
+            "results: the reported round cannot be chosen by validation: rounds take a share of the sites, and only "
+            "the last version is scored at all of them",
+            hint="report the last round",
         )

@@ -5,8 +5,9 @@ A gain over own data only that is still rising when the rounds end may be a gain
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import NamedTuple
 
-from secureproto.simulation.history import RECEIVED, History
+from secureproto.simulation.history import RECEIVED, History, method_name
 from secureproto.simulation.results.reported import evaluated
 
 RISE = 0.01  # of accuracy
@@ -14,24 +15,34 @@ ALONE = "local"
 
 
 def still_rising(histories: Sequence[History]) -> list[str]:
-    """A line for each way of training on own data only whose mean accuracy rose by over RISE in the last third of the
-    rounds, over the runs that ended; none where too few rounds were scored to tell."""
-    labels = dict.fromkeys(one.method for one in histories if one.method.partition(":")[0] == ALONE and one.complete)
-    found = []
+    """A line for each way of training on own data only whose mean accuracy rose by over RISE from the last version
+    before the last third of the rounds on, over the runs that ended; none where too few were scored to tell."""
+    labels = dict.fromkeys(one.method for one in histories if method_name(one.method) == ALONE and one.complete)
+    told = []
     for label in labels:
-        rises = [rise for one in histories if one.method == label and (rise := _rise(one)) is not None]
-        if rises and fmean(rises) > RISE:
-            rose = f"{label}: accuracy rose by {fmean(rises):.3f} in the last third of the rounds"
-            found.append(
+        rises = [found for one in histories if one.method == label and (found := _rise(one)) is not None]
+        mean = fmean(one.by for one in rises) if rises else 0.0
+        if mean > RISE:
+            rose = f"{label}: accuracy rose by {mean:.3f} from version {rises[0].before} to {rises[0].last}"
+            told.append(
                 f"{rose}. A site alone may train on: with more rounds, or {ALONE}:local_epochs=…, own data only may "
                 "be worth more than it seems here"
             )
-    return found
+    return told
 
 
-def _rise(history: History) -> float | None:
+class _Rise(NamedTuple):
+    by: float
+    before: int
+    last: int
+
+
+def _rise(history: History) -> _Rise | None:
     """Mean accuracy as received of the last version over that of the last one before the last third."""
     scored = [(record.number, fmean(at.accuracy for at in scores.values())) for record, scores in
               evaluated(history, RECEIVED)]  # fmt: skip
-    before = [accuracy for number, accuracy in scored if 0 < number <= 2 * scored[-1][0] / 3]
-    return scored[-1][1] - before[-1] if before else None
+    early = [(number, accuracy) for number, accuracy in scored if 0 < number <= 2 * scored[-1][0] / 3]
+    if not early:
+        return None
+    (before, low), (last, high) = early[-1], scored[-1]
+    return _Rise(high - low, before, last)

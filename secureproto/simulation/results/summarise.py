@@ -87,8 +87,7 @@ def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], 
     several has all seeds, there is no best. Nor is a bound.
     """
     best: dict[tuple[str, Measure], str] = {}
-    lacking = _lacking_seeds(methods)
-    methods = [method for method in methods if method.label not in lacking and not method.is_bound]
+    methods = ranked(methods)
     for point in POINTS:
         for measure in MEASURES:
             means = {
@@ -99,6 +98,12 @@ def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], 
             if len(means) > 1:
                 best[point, measure] = max(means, key=means.__getitem__)
     return best
+
+
+def ranked(methods: Sequence[MethodSummary]) -> list[MethodSummary]:
+    """The methods among which there is a best."""
+    lacking = _lacking_seeds(methods)
+    return [method for method in methods if method.label not in lacking and not method.is_bound]
 
 
 def unranked(methods: Sequence[MethodSummary]) -> str | None:
@@ -112,6 +117,7 @@ def unranked(methods: Sequence[MethodSummary]) -> str | None:
 
 def _lacking_seeds(methods: Sequence[MethodSummary]) -> dict[str, list[int]]:
     """Seeds that some method ended with and this one did not, for those that ended with any."""
+    methods = [method for method in methods if not method.is_bound]
     every = {seed for method in methods for seed in method.seeds}
     lacking = {method.label: sorted(every.difference(method.seeds)) for method in methods if method.seeds}
     return {label: seeds for label, seeds in lacking.items() if seeds}
@@ -176,14 +182,17 @@ def _at_point(by_seed: Mapping[int, Reported]) -> AtPoint:
 
 
 def _over_sites(runs: Sequence[Scored], measure: Measure) -> OverSites | None:
-    known = [[found for at in run.values() if (found := value(at, measure)) is not None] for run in runs]
-    known = [values for values in known if values]
-    if not known:
+    """Over the sites that have the measure in every seed: a mean over others in each would be of no sites at all."""
+    sites = {site for run in runs for site in run}
+    missing = {site for site in sites for run in runs if site in run and value(run[site], measure) is None}
+    known = [
+        [found for site, at in run.items() if site not in missing and (found := value(at, measure)) is not None]
+        for run in runs
+    ]
+    if not known or not all(known):
         return None
-    missing = {site for run in runs for site, at in run.items() if value(at, measure) is None}
     mean, worst, spread = (_over_seeds([number(values) for values in known]) for number in (fmean, min, pstdev))
-    of = len({site for run in runs for site in run})
-    return OverSites(mean, worst, spread, tuple(sorted(missing)), of - len(missing), of)
+    return OverSites(mean, worst, spread, tuple(sorted(missing)), len(sites) - len(missing), len(sites))
 
 
 def _of_site(runs: Sequence[Scored], site: str) -> dict[Measure, Estimate]:

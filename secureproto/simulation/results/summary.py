@@ -7,6 +7,7 @@ Source: METHOD "What is worth knowing" (what is reported, at which points).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from secureproto.simulation.history import method_name
 from secureproto.simulation.results.comparing import Comparison
 from secureproto.simulation.results.reported import Rule
 from secureproto.simulation.statistics import Measure
@@ -25,11 +26,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class OverSites:
-    """A measure over sites, each number as its estimate over seeds.
+    """A measure over the sites that have it in every seed, each number as its estimate over seeds.
 
     `spread`: standard deviation over the sites that there are (divided by their number). `undefined`: the sites
-    where the measure was not defined in at least one seed; they are left out there. `defined`: how many of the `of`
-    sites have it in every seed.
+    where the measure was not defined in at least one seed; they are left out. `defined`: how many of the `of` sites
+    have it in every seed.
     """
 
     mean: Estimate
@@ -44,7 +45,7 @@ class OverSites:
 class AtPoint:
     """A method at a point. `versions`: the reported one by seed. `pooled`: accuracy over all test records.
 
-    `measures` lacks one that is defined nowhere. `sites[site][measure]`; `records`: test records by site.
+    `measures` lacks one that no site has in every seed. `sites[site][measure]`; `records`: test records by site.
     """
 
     versions: Mapping[int, int]
@@ -85,7 +86,7 @@ class MethodSummary:
     @property
     def is_bound(self) -> bool:
         """Whether it is there to hold the others against, and not one of them."""
-        return self.label.rpartition("/")[2].partition(":")[0] == BOUND
+        return method_name(self.label) == BOUND
 
 
 @dataclass(frozen=True)

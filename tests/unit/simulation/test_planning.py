@@ -11,7 +11,7 @@ from secureproto.errors import Misconfigured
 from secureproto.simulation.command import Request, session
 from secureproto.simulation.heart.hospitals import study_path
 from secureproto.simulation.partition.division import Divisions, Options, Partition
-from secureproto.simulation.planning import Asked, _short_of_validation, prepare, run_options
+from secureproto.simulation.planning import Asked, _short_of_validation, prepare, require_versions, run_options
 from secureproto.simulation.population import SiteRows
 from secureproto.simulation.run import RunOptions
 
@@ -157,3 +157,9 @@ def test_of_several_splits_the_shortest_validation_part_of_a_site_is_told() -> N
     for order in ((2, 6), (6, 2)):
         (line,) = _short_of_validation(Divisions(tuple(map(split, order)), repeated=True))
         assert "(a 0.10)" in line
+
+
+def test_a_version_cannot_be_chosen_where_only_the_last_is_scored_at_all_sites(tmp_path: Path) -> None:
+    require_versions(prepare(asked(tmp_path, {"participation": 0.9})), "this")  # that is all of four sites
+    with pytest.raises(Misconfigured, match=r"this has only the last version to choose from: a round takes 0\.5 of"):
+        require_versions(prepare(asked(tmp_path, {"participation": 0.5})), "this")

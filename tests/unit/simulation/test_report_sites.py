@@ -16,7 +16,7 @@ from secureproto.simulation.report.site_tables import by_site, gains_by_site, ta
 from secureproto.simulation.report.sites import Marks, dots, scores_by_site
 from secureproto.simulation.results import Comparison, Summary, summarise
 from secureproto.simulation.statistics import MEASURES, Measure
-from support.histories import drawn, history, measured, record
+from support.histories import drawn, history, measured, record, scores
 from support.pages import Page, report
 
 NAMES = ("local", "fedavg", "protoaligned")
@@ -205,3 +205,11 @@ def test_the_band_of_a_learning_curve_ends_at_1() -> None:
     (plot,) = learning_curves({"local": runs}, looks(["local"], None))
     ticks = [float(text) for text in Page(plot.svg).texts["text"] if text[:2] in ("0.", "1.")]
     assert max(ticks) <= 1
+
+
+def test_curves_of_rounds_that_take_a_share_of_the_sites_say_so() -> None:
+    few = [record(0, {RECEIVED: scores({"a": 0.9})}), record(1, {RECEIVED: scores({"a": 0.9, "b": 0.3})})]
+    everyone = [record(n, {RECEIVED: scores({"a": 0.9, "b": 0.3})}) for n in (0, 1)]
+    for rounds, said in ((few, True), (everyone, False)):
+        (plot,) = learning_curves({"local": [history("local", 0, *rounds)]}, looks(["local"], None))
+        assert ("A round takes a share of the sites" in plot.reading) == said

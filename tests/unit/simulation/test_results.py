@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secureproto.errors import Misconfigured, Unavailable
-from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History
+from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History, RoundRecord
 from secureproto.simulation.results import Counts, summarise, write_csv, write_json
 from secureproto.simulation.results.summary import Estimate, Summary, Target
 from secureproto.simulation.statistics import MEASURES, paired
@@ -142,10 +142,10 @@ def test_a_version_that_only_some_sites_were_scored_on_is_neither_reported_nor_a
     """Rounds that take a share of the sites: the easy ones of a round must not stand for all."""
     easy, all_of_them = {"a": 0.99}, {"a": 0.6, "b": 0.4}
     rounds = [
-        record(number, {point: scores(at) for point in (RECEIVED, TUNED)}, validation={TUNED: scores(at)})
+        record(number, {point: scores(at) for point in (RECEIVED, TUNED)})
         for number, at in enumerate((easy, {"b": 0.95}, all_of_them))
     ]
-    summary = summarise([history("fedavg", 0, *rounds)], rule="validation", target=0.9)
+    summary = summarise([history("fedavg", 0, *rounds)], target=0.9)
     assert summary.methods[0].points[TUNED].versions == {0: 2}
     assert summary.methods[0].target == Target(None, 0, 1)
 
@@ -264,6 +264,29 @@ def test_a_site_without_a_score_in_one_seed_is_missing() -> None:
     (method,) = summarise([auc(0, 0.6), auc(1, None)]).methods
     over = method.points[TUNED].measures["auc"]
     assert (over.undefined, over.defined, over.of) == (("a",), 1, 2)
+    assert over.mean.mean == pytest.approx(0.7)  # of b alone, in both seeds: what the label says
+
+
+def test_a_measure_that_no_site_has_in_every_seed_has_no_mean_and_no_difference() -> None:
+    def auc(method: str, seed: int) -> History:
+        at = {"a": None if seed else 0.6, "b": 0.7 if seed else None}
+        return history(method, seed, record(0, {TUNED: {site: measured(0.5, auc=each) for site, each in at.items()}}))
+
+    summary = summarise([auc(method, seed) for method in ("local", "fedavg") for seed in (0, 1)])
+    assert all("auc" not in method.points[TUNED].measures for method in summary.methods)
+    assert all("auc" in method.points[TUNED].sites["a"] for method in summary.methods)
+    assert {one.measure for one in summary.to_reference} == {"accuracy", "balanced_accuracy"}
+
+
+def test_the_difference_of_means_is_over_sites_that_have_the_measure_in_every_seed() -> None:
+    def auc(method: str, seed: int, a: float, b: float | None) -> History:
+        return history(method, seed, record(0, {TUNED: {"a": measured(0.5, auc=a), "b": measured(0.5, auc=b)}}))
+
+    runs = [auc("local", 0, 0.5, None), auc("local", 1, 0.5, 0.5)]
+    runs += [auc("fedavg", 0, 0.6, None), auc("fedavg", 1, 0.6, 1.0)]
+    (found,) = (one for one in summarise(runs).to_reference if one.measure == "auc")
+    assert found.overall.mean == pytest.approx(0.1)
+    assert found.sites["b"].mean == pytest.approx(0.5)
 
 
 def test_a_chosen_model_is_held_against_the_tuned_one_of_a_method_without_choice() -> None:
@@ -360,3 +383,12 @@ def test_a_file_is_replaced_as_a_whole_or_stays(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["results.csv"]
     with pytest.raises(Unavailable, match="cannot write"):
         write_csv(tmp_path / "none" / "results.csv", [])
+
+
+def test_a_version_is_not_chosen_by_validation_among_versions_of_other_sites() -> None:
+    def at(number: int, *sites: str) -> RoundRecord:
+        points = {RECEIVED: scores(dict.fromkeys(sites, 0.5))}
+        return record(number, points, validation=points)
+
+    with pytest.raises(Misconfigured, match="rounds take a share of the sites"):
+        summarise([history("fedavg", 0, at(0, "a"), at(1, "b"), at(2, "a", "b"))], rule="validation")

@@ -247,6 +247,25 @@ def test_a_repeated_division_is_another_draw_for_each_seed() -> None:
         Divisions(divisions.partitions, repeated=True).of(7)
 
 
+@pytest.mark.parametrize("text", ["iid", "dirichlet:0.5", "pathological:1", "quantity:1", "feature-shift"])
+def test_repeated_splits_are_of_the_same_sites(text: str) -> None:
+    """A site's interval over seeds is of that site: only what it tests by is drawn anew."""
+    pool = pool_of([60, 60])
+
+    def repeated(seed: int) -> list[Partition]:
+        options = Options(sites=3, split="stratified", seed=seed)
+        divisions = draw(pool, parse(text), options, classes=names(2), seeds=[5, 6], repeated=True)
+        return [divisions.of(five_or_six) for five_or_six in (5, 6)]
+
+    five, six = repeated(0)
+    own = [{site: set(rows.train) | set(rows.test) for site, rows in each.sites.items()} for each in (five, six)]
+    assert own[0] == own[1]
+    assert [rows.shift for rows in five.sites.values()] == [rows.shift for rows in six.sites.values()]
+    assert all(not np.array_equal(five.sites[site].test, six.sites[site].test) for site in five.sites)
+    other, _ = repeated(1)
+    assert {site: set(rows.train) | set(rows.test) for site, rows in other.sites.items()} != own[0]
+
+
 def test_a_partition_is_a_population() -> None:
     pool = pool_of([50, 50])
     partition = divided(pool, "iid", sites=2, split="stratified", validation_share=0.1)
