@@ -22,8 +22,8 @@ ops/bench/choice.py.
 `longer` and `midway` are there for sites that share little with the others: one local training is not enough to bring
 an extractor of all back to records such as theirs, and they would be better off alone.
 
-Invariants: equal arguments give equal choices; a candidate whose training diverges is none; the candidate `local` is
-to the last bit what the site's next local training makes, and the first step of `longer`.
+Invariants: equal arguments give equal choices; a candidate whose training diverges, or cannot be done, is none; the
+candidate `local` is to the last bit what the site's next local training makes, and the first step of `longer`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ from secureproto.learning.inference import NotFinite, outputs, predict_proba
 from secureproto.learning.losses import cross_entropy_loss, round_loss
 from secureproto.learning.model import Model
 from secureproto.learning.seeding import generator, round_generator
-from secureproto.learning.training import Diverged, Plan, train
+from secureproto.learning.training import Diverged, LoneRecord, Plan, train
 from secureproto.study.schema import StudyFile
 
 Kind = Literal["mixed", "midway", "longer", "local", "blend", "own"]
@@ -53,6 +53,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)  # of equals the first
 UNTRAINED: tuple[Kind, ...] = ("mixed", "blend", "own")  # the extractor is the received one
 
 OWN_EPOCHS = 50  # passes over the records that make an own head of the mixed one
+# of a fold's training; a fold may leave a last batch of one where all records do not
+NO_CANDIDATE = (Diverged, LoneRecord)
 MARGIN = 2.0  # standard errors of the paired difference
 SMALLEST = float(np.finfo(np.float64).eps)  # a probability of zero is an infinite loss: as scikit-learn's log_loss
 
@@ -153,11 +155,11 @@ def candidates(model: Model, start: Start, *, records: Records, fold: int | None
     mixed = to_arrays(model)
     found: dict[Kind, Arrays] = {"mixed": mixed}
     if not {"blend", "own"}.isdisjoint(start.kinds):
-        with suppress(Diverged):
+        with suppress(*NO_CANDIDATE):
             own = _own(model, start, mixed, records=records, fold=fold)
             found |= {"blend": blended(mixed, own), "own": own}
     plan = Plan(start.study.training, round_loss(start.study.training, _number(start), prototypes))
-    with suppress(Diverged):
+    with suppress(*NO_CANDIDATE):
         load_arrays(model, mixed)
         for step in range(_local_trainings(start)):
             train(model, records, plan=plan, generator=_draws(start, "local", fold, step))

@@ -48,6 +48,10 @@ class Diverged(Misconfigured):
         return Diverged, (self.term, self.how)  # it crosses processes as what it is
 
 
+class LoneRecord(Misconfigured):
+    """The last batch has one record, and a layer of the model (BatchNorm) needs two to train."""
+
+
 @dataclass(frozen=True, eq=False)
 class Pull:
     """Towards other weights: weight/2 · ‖w − anchor‖², by its gradient weight · (w − anchor).
@@ -115,7 +119,8 @@ def train(
     the records and whatever the layers draw.
 
     Raises:
-        Misconfigured: no records, or a last batch too small for BatchNorm.
+        Misconfigured: no records.
+        LoneRecord: a last batch too small for BatchNorm.
         Diverged: a loss or a weight is no longer finite, or the mean of a loss over LARGEST.
     """
     if len(data) == 0:
@@ -210,7 +215,7 @@ def _forward(model: Model, x: Tensor) -> tuple[Tensor, Tensor]:
     except ValueError as error:
         if len(x) > 1:
             raise
-        raise Misconfigured(
+        raise LoneRecord(
             "model: cannot train on a batch of one record (BatchNorm needs two)",
             hint="use GroupNorm, or another training.batch_size",
         ) from error

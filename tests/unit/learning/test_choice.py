@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import log_loss
+from torch import nn
 
 from secureproto.errors import Misconfigured
 from secureproto.learning import choice
+from secureproto.learning.architectures import ModelSpec
 from secureproto.learning.arrays import Arrays, load_arrays, to_arrays
 from secureproto.learning.choice import KINDS, MARGIN, OWN_EPOCHS, UNTRAINED, Choice, Kind, Start
 from secureproto.learning.dataset import Records
@@ -333,6 +335,17 @@ def test_a_candidate_that_diverges_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(found.losses) == {"mixed", "local", "midway", "longer"}
     monkeypatch.setattr(choice, "train", lambda *_, **__: (_ for _ in ()).throw(Diverged("all")))
     assert crossed(version(shift=1), blobs(30)).kind == "mixed"
+
+
+def test_a_fold_that_leaves_a_batch_of_one_under_batch_norm_makes_no_candidate_and_no_error() -> None:
+    """12 records in batches of 8 can be trained on, the 9 outside a fold of three cannot."""
+    study = tabular_study(training={"batch_size": 8})
+    extractor = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
+    model = Model(extractor, nn.Linear(8, 3), spec=ModelSpec((4,), 3, 8))
+    start = Start(study, Received(ROUND, *initial_arrays(model)), "a", longer=LONGER)
+    found = choice.cross_fitted(model, start, records=blobs(12), folds=np.arange(12) % 4)
+    assert set(found.losses) == {"mixed", "blend", "own"}
+    assert found.judged == 12
 
 
 def test_a_candidate_that_diverges_on_all_records_only_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
