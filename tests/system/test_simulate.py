@@ -326,6 +326,17 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     assert time.monotonic() - started < 60
 
 
+def test_a_report_that_could_choose_nothing_is_refused_before_anything_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "half.toml"
+    study.write_text(study_path().read_text().replace("quorum = 3", "quorum = 2\nparticipation = 0.5"))
+    arguments = ["--data", "heart", "--validation", "0.2", "--report", "validation", "--out", tmp_path / "out"]
+    assert simulate("run", study, *SHORT, *arguments) == 2
+    assert "--report validation has only the last version to choose from" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_directory_with_other_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.tex").write_text("all of it")
     assert simulate("run", study_path(), *SHORT, "--out", tmp_path) == 7
