@@ -103,6 +103,11 @@ def of_files(
         notes.append(f"{model} does not say of which study it is: its tensors are those of {known.name}")
     if not head:
         notes.append("the file has no head: a member gets one of its own, mixed from those of sites like it")
+    else:
+        notes.append(
+            "the file has a head, so a member exported it: if these are its records, it may have been trained on "
+            "rows that are held out here, and look better than it is; a member asks with --site-dir"
+        )
     with _told_of_a_file(given):
         loaded = _records(known, data, allowed_factories)
     return Question(

@@ -48,6 +48,7 @@ def test_a_hospital_that_has_not_joined(ask: Ask, monkeypatch: pytest.MonkeyPatc
     code, out, err = ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")
     assert code == 0, err
     shown = json.loads(out)
+    assert any(note.startswith("the file has a head, so a member exported it") for note in shown["notes"])
     assert [each["model"] for each in shown["models"]] == MODELS
     assert shown["federation_model"].endswith("m.safetensors")
     assert ask("--id-column", "id", "--hold-out", "0.4", "-o", "json")[1] == out
@@ -56,6 +57,7 @@ def test_a_hospital_that_has_not_joined(ask: Ask, monkeypatch: pytest.MonkeyPatc
     rows = [json.loads(row) for row in out.splitlines()]
     assert [row["model"] for row in rows[::3]][1:3] == ["as received, nearest prototype", "with a head trained here"]
     assert "note: the file has no head" in err
+    assert "the file has a head" not in err
     assert "does not say of which study it is" in err
 
 
