@@ -56,7 +56,9 @@ DIVISION = _options(
         "--sites", type=click.IntRange(1, 100_000), help="Number of sites, where the partition does not say it."
     ),
     click.option(
-        "--per-site", type=click.IntRange(1, 10**9), help="Training records of a site; all that there are by default."
+        "--per-site",
+        type=click.IntRange(1, 10**9),
+        help="Training records of a site; all that there are by default (of fedpac: 600).",
     ),
     click.option(
         "--split",
@@ -217,7 +219,9 @@ def tune(output: Form, **options: Any) -> None:
 
     Prints what to give to `simulate run --methods`.
     """
-    from secureproto.simulation.tuning import TuningRequest
+    from secureproto.simulation.tuning import TuningRequest, demand_choice
     from secureproto.simulation.tuning import tune as perform
 
-    emit(perform(TuningRequest.model_validate(options), say), output)
+    rows = perform(TuningRequest.model_validate(options), say)
+    emit(rows, output)
+    demand_choice(rows)

@@ -50,7 +50,7 @@ class NpzSource:
                     gathering.leave_out()
                     continue
                 beside = "" if mark is None else str(arrays[mark][index]).strip()
-                if mark is not None and not beside:
+                if mark is not None and beside in ("", *study.data.missing_values):
                     raise BadValue(mark, "missing")
                 record_id = "" if settings.id is None else divided_by
                 gathering.add(scaled(x[index]), _label(labels, y[index]), side, mark=beside, record_id=record_id)

@@ -78,9 +78,16 @@ class ImageFolderSource:
 
 
 def image_files(folder: Path) -> Iterator[Path]:
-    """All files below a folder, sorted; hidden ones are not looked at."""
+    """All files below a folder, sorted; hidden ones are not looked at.
+
+    Raises:
+        Misconfigured: a link in it leads back to a folder above: every image would be read again and again.
+    """
     for entry in _entries(folder):
         if _is_folder(entry):
+            here = folder.resolve()
+            if entry.resolve() in (here, *here.parents):
+                raise Misconfigured(f"{entry}: leads back to a folder above it", hint="remove the link")
             yield from image_files(entry)
         else:
             yield entry

@@ -44,7 +44,7 @@ class CsvSource:
             wanted[_SIDE] = divider
         if mark is not None:
             wanted[_MARK] = mark
-        gathering = Gathering(study, name)
+        gathering, absent = Gathering(study, name), {"", *study.data.missing_values}
         with open_table(self._settings.path, self._settings.delimiter, list(wanted.values())) as (columns, rows):
             if self._settings.id_column is not None and self._settings.id_column in columns:
                 wanted[_ID] = self._settings.id_column
@@ -55,7 +55,7 @@ class CsvSource:
                     if side is None:
                         gathering.leave_out()
                         continue
-                    if mark is not None and not fields[_MARK]:
+                    if mark is not None and fields[_MARK] in absent:
                         raise BadValue(mark, "missing")
                     label = labels.index(fields[labels.column])
                     x = features.encode(fields)

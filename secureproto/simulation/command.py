@@ -8,7 +8,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,6 +61,7 @@ from secureproto.study.file import digest, read
 Say = Callable[[str], None]
 Demand = Callable[[Ground], None]
 PAGE = "report.html"
+_TOLD = 5  # runs that did not end, one by one
 
 
 class Request(Asked):
@@ -87,9 +88,13 @@ class Reporting:
 
 @dataclass(frozen=True)
 class Found:
-    """The results of an experiment, or of several: a part for each partition, in the order in which they came."""
+    """The results of an experiment, or of several: a part for each partition, in the order in which they came.
+
+    `asked`: the runs that were to be done now; None where none were, and all count.
+    """
 
     parts: tuple[Part, ...]
+    asked: frozenset[tuple[str, int]] | None = None
 
     @property
     def summary(self) -> Summary:
@@ -120,11 +125,17 @@ class Found:
         }
 
     def check(self) -> None:
-        """Raise Partial if a run did not come to its end."""
-        failures = [one for part in self.parts for one in part.summary.failures]
+        """Raise Partial if a run that was asked for did not come to its end."""
+        failures = [
+            one
+            for part in self.parts
+            for one in part.summary.failures
+            if not one.derived and (self.asked is None or (one.method, one.seed) in self.asked)
+        ]
         if failures:
-            told = "; ".join(f"{one.method} with seed {one.seed}: {one.reason}" for one in failures)
-            raise Partial(f"{len(failures)} of the runs did not end: {told}")
+            told = "; ".join(f"{one.method} with seed {one.seed}: {one.reason}" for one in failures[:_TOLD])
+            more = f"; and {len(failures) - _TOLD} more" if len(failures) > _TOLD else ""
+            raise Partial(f"{len(failures)} of the runs did not end: {told}{more}")
 
 
 def perform(request: Request, reporting: Reporting, say: Say) -> Found:
@@ -148,7 +159,7 @@ def perform(request: Request, reporting: Reporting, say: Say) -> Found:
         for number, (label, seed) in enumerate(asked, 1):
             opened.go(label, seed, f"{number}/{len(asked)} ")
         groups = grouped([opened.experiment])
-        found = _found(groups, reporting)
+        found = replace(_found(groups, reporting), asked=frozenset(asked))
         _write(opened.experiment, groups, found)
     if request.out is not None:
         say(f"{request.out / PAGE}: open it in any browser; it needs no network")
@@ -227,7 +238,8 @@ def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
     definition = Definition(
         study=ground.study.name,
         study_digest=digest(text),
-        data=asked.data or (ground.study.name,),
+        # a name that is no text is shown as what can be: what counts is the records' digest
+        data=tuple(name.encode(errors="replace").decode() for name in asked.data or (ground.study.name,)),
         pool_digest=partition.pool,
         partition=partition.scheme,
         partition_digest=partition_file.digest_of(ground.divisions),
@@ -295,7 +307,7 @@ def _found(groups: Sequence[Group], reporting: Reporting) -> Found:
             target=reporting.target,
             redrawn=group.definition.redrawn_ratio,
         )
-        parts.append(Part(group.name, group.heading, group.digest, group.data, summary, group.histories))
+        parts.append(Part(group.name, group.heading, group.digest, group.kind, summary, group.histories))
     if not any(part.histories for part in parts):
         raise Misconfigured("compare: nothing was run yet", hint="simulate run … --out DIR")
     if not known and reporting.reference != Reporting.reference:

@@ -53,9 +53,10 @@ class Group:
         return self.definition.partition_digest
 
     @property
-    def data(self) -> str:
-        """Digest of the records."""
-        return self.definition.pool_digest
+    def kind(self) -> str:
+        """What partitions must have in common for a mean over them: the records, and how runs are made."""
+        definitions = [member.experiment.definition for member in self.members]
+        return repr(sorted({tuple(getattr(one, key) for key in ("pool_digest", *_ALIKE)) for one in definitions}))
 
     @property
     def histories(self) -> tuple[History, ...]:

@@ -64,13 +64,13 @@ def readable(path: Path) -> Iterator[str]:
         with open_regular(path) as file:
             logged = file.read(20)[18:] == b"\x02\x02"  # its format numbers: only a log makes this a current state
         if _busy(path):
-            yield f"file:{quote(str(path))}?mode=ro"
+            yield f"file:{quote(os.fsencode(path))}?mode=ro"
         elif not _beside(path):
             # what is not logged needs no word: it may be begun anew meanwhile, and is then read under SQLite's locks
-            yield f"file:{quote(str(path))}?mode=ro" + ("&immutable=1" if logged else "")
+            yield f"file:{quote(os.fsencode(path))}?mode=ro" + ("&immutable=1" if logged else "")
         else:
             with TemporaryDirectory(prefix="secureproto-run-") as folder:
-                yield f"file:{quote(str(_copied(path, Path(folder))))}"
+                yield f"file:{quote(os.fsencode(_copied(path, Path(folder))))}"
     except OSError as error:
         raise Unavailable(f"{path}: cannot be read: {error.strerror}", hint=ROOM) from None
 

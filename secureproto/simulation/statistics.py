@@ -25,6 +25,7 @@ LEVEL = 0.95
 FEWEST = 3  # seeds of an interval: of two one knows how far they lie apart and not how far a third would
 RESAMPLES = 2000
 SAME = 1e-12  # scores are quotients of counts: what is less apart is rounding
+_DIGITS = 12
 _BLOCK = 4_000_000  # counts of resampled records held at once: 32 MB
 
 
@@ -50,6 +51,11 @@ class Interval:
         return int(self.low > 0) - int(self.high < 0)
 
 
+def exact(mean: float) -> float:
+    """A mean of scores without what the order of its sum makes of it: equal ones are equal."""
+    return round(mean, _DIGITS)
+
+
 def paired(differences: Sequence[float], *, redrawn: float | None = None) -> Interval:
     """Interval for the mean of one difference a seed: mean ± t √(v · s²), s² the sample variance over k seeds.
 
@@ -67,10 +73,10 @@ def paired(differences: Sequence[float], *, redrawn: float | None = None) -> Int
         raise ValueError("n_test/n_train is a number over 0")
     k = len(differences)
     values = np.asarray(differences, dtype=np.float64)
-    mean = float(values.mean())
-    if k < FEWEST or (np.ptp(values) < SAME and abs(mean) >= SAME):
+    mean = exact(float(values.mean()))
+    if k < FEWEST or (np.ptp(values) < SAME and mean):
         return Interval(mean, None, None, LEVEL, k)
-    half = _quantile(k - 1) * sqrt(1 / k + (redrawn or 0.0)) * float(values.std(ddof=1))
+    half = exact(_quantile(k - 1) * sqrt(1 / k + (redrawn or 0.0)) * float(values.std(ddof=1)))
     return Interval(mean, max(mean - half, -1.0), min(mean + half, 1.0), LEVEL, k)
 
 

@@ -5,6 +5,7 @@ the very arrays that it had, each checked by its digest; two processes never wor
 is found (`_SEAL`); a run that nobody works on is one file, and who reads it writes nothing, there or beside it.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -72,7 +73,7 @@ class RunStore:
         return empty
 
     def _writer(self) -> sqlite3.Connection:
-        database = self._connect(":memory:" if self._path is None else f"file:{quote(str(self._path))}")
+        database = self._connect(":memory:" if self._path is None else f"file:{quote(os.fsencode(self._path))}")
         if not database.execute("select 1 from sqlite_master").fetchall():
             self._log(database)
             database.executescript(_TABLES)

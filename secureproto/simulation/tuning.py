@@ -21,17 +21,17 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from secureproto.errors import Misconfigured
+from secureproto.errors import Misconfigured, Partial
 from secureproto.simulation.baselines.catalogue import METHODS, make, nearest, sections_of
 from secureproto.simulation.command import session
 from secureproto.simulation.experiment import runs_of, with_rounds
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, VALIDATION, History, Measured
 from secureproto.simulation.planning import Asked, require_validation
-from secureproto.simulation.statistics import Measure
+from secureproto.simulation.statistics import Measure, exact
 from secureproto.study.file import load
 from secureproto.study.schema import PrototypeSection, RelationSection, StudyFile, TrainingSection
 
-EXACT = 12  # digits of a mean: what the order of a sum makes of equal ones is no difference
+CHOSEN_MARK = "use this"
 MOST = 1000  # runs; of more, one was not meant
 WORDS = {RECEIVED: "as received", TUNED: "after local training", CHOSEN: "as chosen"}
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -80,6 +80,14 @@ def tune(request: TuningRequest, say: Callable[[str], None]) -> list[dict[str, o
     if chosen:
         say(f"to compare what is chosen: simulate run … --methods {','.join(_each_once(chosen, study))}")
     return [row for label, found in by_method.items() for row in _ranked(label, found, histories, request.by)]
+
+
+def demand_choice(rows: Sequence[Mapping[str, object]]) -> None:
+    """Raise Partial where nothing was chosen for a method."""
+    methods = dict.fromkeys(str(row["method"]) for row in rows)
+    without = methods.keys() - {str(row["method"]) for row in rows if row["chosen"] == CHOSEN_MARK}
+    if without:
+        raise Partial(f"tune: nothing is chosen for {', '.join(one for one in methods if one in without)}")
 
 
 def planned(request: TuningRequest) -> dict[str, list[str]]:
@@ -283,7 +291,7 @@ def _ranked(
     winner = _winner(scored)
     for spec, found in sorted(scored, key=lambda one: inf if one[1] is None else -one[1].score):
         ended = all(one.complete for one in histories if one.method == spec)
-        mark = "use this" if winner and spec == winner[0] else ""
+        mark = CHOSEN_MARK if winner and spec == winner[0] else ""
         yield {
             "method": label,
             "candidate": spec,
@@ -305,7 +313,7 @@ def _validated(runs: Sequence[History], by: Measure) -> Validated | None:
         values = [getattr(one, by) for part in known for one in part]
         if values:
             records = min(sum(one.n for one in part) for part in known)
-            means.append(Validated(round(fmean(values), EXACT), point, records, max(map(len, known))))
+            means.append(Validated(exact(fmean(values)), point, records, max(map(len, known))))
     return max(means, key=lambda found: found.score, default=None)
 
 

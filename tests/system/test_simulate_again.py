@@ -1,13 +1,16 @@
 """`secureproto simulate` on what is there already: a saved partition, a damaged experiment, a path that is taken."""
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from secureproto.cli.root import run
-from secureproto.simulation.heart.hospitals import study_path
+from secureproto.simulation.experiment import Experiment
+from secureproto.simulation.heart.hospitals import data_path, study_path
 
 pytestmark = pytest.mark.system
 
@@ -98,3 +101,50 @@ def test_an_out_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytes
     assert simulate("run", study_path(), "--rounds", 1, "--out", tmp_path / "file/x") == 3
     assert simulate("compare", begun(tmp_path / "a"), "--out", tmp_path / "nowhere/page.html") == 3
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_fewer_runs_than_were_asked_for_before_can_be_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever stops 20 seeds and is content with one is not told for ever of those that were never begun."""
+    arguments = [study_path(), "--methods", "local", "--without-baselines", "--rounds", 1, "--out", tmp_path / "out"]
+    assert simulate("run", *arguments, "--seeds", 1) == 0
+    experiment = Experiment.open(tmp_path / "out")
+    for seed in range(1, 20):
+        experiment.ask("local", seed)
+    assert simulate("run", *arguments, "--seeds", 1) == 0
+    assert "local   1 of 20 " in capsys.readouterr().out  # and yet it is told
+
+
+def test_a_run_that_diverged_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    methods = ["--methods", "fedavg:learning_rate=1e30", "--without-baselines", "--rounds", 1, "--seeds", 1]
+    assert simulate("run", study_path(), *methods, "--out", tmp_path / "out") == 8
+    assert "error: 1 of the runs did not end: fedavg:learning_rate=1e30 with seed 0: div" in capsys.readouterr().err
+
+
+def test_paths_that_are_no_text_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = os.fsdecode(b"caf\xe9.csv")
+    shutil.copy(data_path(), odd)
+    arguments = [
+        "--data",
+        odd,
+        "--site-column",
+        "site",
+        "--split-column",
+        "split",
+        "--methods",
+        "local",
+        "--rounds",
+        1,
+    ]
+    out = os.fsdecode(b"o\xe9")
+    for _ in range(2):
+        assert simulate("run", study_path(), *arguments, "--seeds", 1, "--without-baselines", "--out", out) == 0
+    assert simulate("compare", out) == 0
+
+
+def test_tuning_that_chooses_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--methods", "fedavg", "--grid", "learning_rate=1e30", "--validation", "0.2", "--rounds", 1]
+    assert simulate("tune", study_path(), *arguments, "--seeds", 1, "--out", tmp_path / "out") == 8
+    assert "error: tune: nothing is chosen for fedavg" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from secureproto.data.arrays import NpzSource
 from secureproto.data.gathering import MAX_NOTES, Marked
 from secureproto.data.holdout import KEY_BYTES, HoldOut
+from secureproto.data.images import shown
 from secureproto.data.settings import CsvSettings, ImageFolderSettings, NpzSettings
 from secureproto.data.source import Isolated, Loaded
 from secureproto.data.tabular import CsvSource
@@ -48,9 +50,16 @@ def read_files(paths: Sequence[Path], study: StudyFile, options: SourceOptions) 
     with hints_for(options):
         loads = [_load(path, study, options) for path in paths]
     if len(paths) > 1:
-        loads = [_marked(load.loaded, _site(path)) for load, path in zip(loads, paths, strict=True)]
+        share = max(1, MAX_NOTES // len(paths))  # one bad file does not hide the others
+        loads = [_of_file(load.loaded, path, share) for load, path in zip(loads, paths, strict=True)]
     natural = len(paths) > 1 or options.site_column is not None
     return reading(loads, natural=natural, divided=options.split_column is not None)
+
+
+def _of_file(loaded: Loaded, path: Path, share: int) -> Marked:
+    """The records of one file among several: marked with its site, its notes (so many at most) with its name."""
+    notes = tuple(f"{shown(path.name)}: {note}" for note in loaded.notes[:share])
+    return _marked(replace(loaded, notes=notes), _site(path))
 
 
 def reading(loads: Sequence[Marked], *, natural: bool, divided: bool) -> Reading:

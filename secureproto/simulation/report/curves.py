@@ -19,6 +19,7 @@ from secureproto.simulation.report.drawing import (
     Look,
     Plot,
     figure,
+    in_legend,
     plot,
     whole_rounds,
     wrapped,
@@ -234,11 +235,17 @@ def _line(
 ) -> None:
     """`within`: where the band of deviations ends."""
     if series is None:
-        axes.plot([], [], color=look.colour, linestyle=look.line, label=label)
+        axes.plot([], [], color=look.colour, linestyle=look.line, label=in_legend(label))
         return
     alone = look.marker if len(series.rounds) == 1 else ""
     axes.plot(
-        series.rounds, series.mean, color=look.colour, linestyle=look.line, marker=alone, linewidth=1.6, label=label
+        series.rounds,
+        series.mean,
+        color=look.colour,
+        linestyle=look.line,
+        marker=alone,
+        linewidth=1.6,
+        label=in_legend(label),
     )
     if series.deviation is not None:
         low, high = np.clip([series.mean - series.deviation, series.mean + series.deviation], *within)

@@ -117,6 +117,11 @@ def wrapped(label: str, width: int = 26) -> str:
     return "\n".join(lines)
 
 
+def in_legend(name: str) -> str:
+    """A name as the label of a curve: matplotlib leaves out of a legend what begins with an underscore."""
+    return f"\u200b{name}" if name.startswith("_") else name
+
+
 def shortened(name: str, letters: int) -> str:
     """A name in one line of at most so many letters; what is cut is its middle."""
     if len(name) <= letters:

@@ -24,7 +24,14 @@ from secureproto.simulation.report.drawing import (
     wrapped,
 )
 from secureproto.simulation.report.sites import NAMED
-from secureproto.simulation.report.words import at_points, measure_name, named, short_tally, tally
+from secureproto.simulation.report.words import (
+    at_points,
+    measure_name,
+    named,
+    short_tally,
+    tally,
+    why_no_interval,
+)
 from secureproto.simulation.results import Comparison, Summary
 from secureproto.simulation.statistics import MEASURES, Interval, Measure
 
@@ -65,13 +72,18 @@ def _plot(summary: Summary, measure: Measure, found: Sequence[Comparison], key: 
     )
 
 
+def _why_none(found: Sequence[Comparison]) -> str:
+    reasons = (why_no_interval(interval) for c in found for interval in c.sites.values())
+    return "; ".join(dict.fromkeys(reasons))
+
+
 def _reading(summary: Summary, measure: Measure, found: Sequence[Comparison]) -> str:
     bars = (
         f"the bar is the 95 % interval over seeds (one that meets the edge goes on; none for over {_BARRED} sites), "
         "and a filled mark's interval is wholly on its side of zero: significantly better or worse. An open mark's "
         "holds zero, or there is none: the site cannot be told apart from what it has without the method."
         if any(interval.low is not None for c in found for interval in c.sites.values())
-        else "there are too few seeds for intervals and no mark is filled: a further run may look different."
+        else f"there are no intervals ({_why_none(found)}) and no mark is filled: a further run may look different."
     )
     text = f"Right of zero (blue, pointing up) a site gains, left of it (orange, pointing down) it loses; {bars}"
     if any(c.point == CHOSEN for c in found):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from secureproto.simulation.report.tables import DASH, Cell, Table, score
 from secureproto.simulation.report.words import POINT_NAMES, headed, measure_name
 from secureproto.simulation.results import Part, across
-from secureproto.simulation.results.parts import Across, one_data_set
+from secureproto.simulation.results.parts import Across, of_one_kind
 from secureproto.simulation.results.reported import POINTS
 from secureproto.simulation.results.terminal import mean_of
 from secureproto.simulation.statistics import MEASURES, Measure
@@ -27,8 +27,8 @@ def by_partition(parts: Sequence[Part]) -> list[Table]:
 
 def averaging(parts: Sequence[Part]) -> str:
     """What the mean over partitions is, or why there is none."""
-    if not one_data_set(parts):
-        return "The partitions divide different data, so no mean over them is taken."
+    if not of_one_kind(parts):
+        return "Data, study, rounds or ways to choose differ between the partitions, so no mean over them is taken."
     return (
         f"“{mean_of(parts)}” is the plain mean of the columns before it, for methods that have them all. It tells "
         "how a method does over this choice of partitions; it is not ranked and has no interval."
@@ -36,7 +36,7 @@ def averaging(parts: Sequence[Part]) -> str:
 
 
 def _table(parts: Sequence[Part], found: Sequence[Across], measure: Measure) -> Table:
-    averaged = one_data_set(parts)
+    averaged = of_one_kind(parts)
     by_point = {point: [one for one in found if one.point == point] for point in POINTS}
     return Table(
         caption=f"{headed(measure_name(measure))} on test records, by partition",

@@ -18,6 +18,7 @@ from secureproto.simulation.report.drawing import (
     Look,
     Plot,
     figure,
+    in_legend,
     plot,
     score_axis,
     shortened,
@@ -129,7 +130,7 @@ def dots(found: Sequence[Marks], sites: Sequence[str], measure: Measure) -> Figu
             linestyle="none",
             elinewidth=1.0,
             clip_on=False,
-            label=name,
+            label=in_legend(name),
         )
     _site_rows(axes, found, sites)
     score_axis(axes, measure_name(measure))

@@ -52,6 +52,7 @@ def failures(summary: Summary) -> list[str]:
             else f"Its last recorded round is {failure.last_round}."
         )
         for failure in summary.failures
+        if not failure.derived
     ]
 
 

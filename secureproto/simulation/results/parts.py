@@ -25,14 +25,14 @@ NOT_COMPARED = (
 class Part:
     """What was found on one partition.
 
-    `name` is short and unique among the parts; `heading` tells its options and the start of `digest`. `data`: digest
-    of the records.
+    `name` is short and unique among the parts; `heading` tells its options and the start of `digest`. `kind`: of the
+    records and of how runs are made, the same where a mean over partitions means something.
     """
 
     name: str
     heading: str
     digest: str
-    data: str
+    kind: str
     summary: Summary
     histories: tuple[History, ...] = ()
 
@@ -42,7 +42,7 @@ class Across:
     """A method at a point by a measure on each partition, None where it has no score.
 
     `best`: names of the partitions on which it has the highest mean. `mean` over partitions: None where the method
-    lacks one, or where the partitions divide different records.
+    lacks one, or where the partitions are not of one kind.
     """
 
     method: str
@@ -53,9 +53,9 @@ class Across:
     mean: float | None
 
 
-def one_data_set(parts: Sequence[Part]) -> bool:
-    """Whether all partitions divide the same records."""
-    return len({part.data for part in parts}) == 1
+def of_one_kind(parts: Sequence[Part]) -> bool:
+    """Whether all partitions divide the same records, and the runs on them are of one study, rounds and choice."""
+    return len({part.kind for part in parts}) == 1
 
 
 def across(parts: Sequence[Part]) -> list[Across]:
@@ -69,7 +69,7 @@ def across(parts: Sequence[Part]) -> list[Across]:
                 scores = {part.name: _score(part.summary, label, point, measure) for part in parts}
                 if any(scores.values()):
                     leads = tuple(name for name in scores if best[name].get((point, measure)) == label)
-                    mean = _mean(list(scores.values())) if one_data_set(parts) else None
+                    mean = _mean(list(scores.values())) if of_one_kind(parts) else None
                     found.append(Across(label, point, measure, scores, leads, mean))
     return found
 

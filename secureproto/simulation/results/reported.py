@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from secureproto.errors import Misconfigured
 from secureproto.simulation.history import CHOSEN, RECEIVED, TEST, TUNED, VALIDATION, History, Measured, RoundRecord
+from secureproto.simulation.statistics import exact
 
 Rule = Literal["last", "validation"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -59,7 +60,7 @@ def reported(history: History, point: str, rule: Rule) -> Reported | None:
     record, scores = versions[-1]
     if rule == VALIDATED:
         validated = [
-            (fmean(measured.accuracy for measured in validation.values()), record.number)
+            (exact(fmean(measured.accuracy for measured in validation.values())), record.number)
             for record, _ in versions
             if (validation := scored(record, point, VALIDATION))
         ]

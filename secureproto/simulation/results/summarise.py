@@ -31,7 +31,7 @@ from secureproto.simulation.results.summary import (
     Summary,
     Target,
 )
-from secureproto.simulation.statistics import MEASURES, Measure
+from secureproto.simulation.statistics import MEASURES, Measure, exact
 
 _SEEDS_SHOWN = 5
 
@@ -96,7 +96,7 @@ def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], 
                 if point in method.points and measure in method.points[point].measures
             }
             if len(means) > 1:
-                best[point, measure] = max(means, key=means.__getitem__)
+                best[point, measure] = max(means, key=lambda label: exact(means[label]))
     return best
 
 
@@ -225,7 +225,9 @@ def _rounds_to(history: History, wanted: _Wanted) -> float:
     """Where a round takes a share of the sites, a run that did not end has no version that all were scored on."""
     point = RECEIVED if any(evaluated(history, RECEIVED)) else TUNED
     for record, scores in evaluated(history, point):
-        if len(scores) == wanted.sites and fmean(at.accuracy for at in scores.values()) >= wanted.accuracy:
+        if len(scores) == wanted.sites and exact(fmean(at.accuracy for at in scores.values())) >= exact(
+            wanted.accuracy
+        ):
             return float(record.number)
     return inf
 

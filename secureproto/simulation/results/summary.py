@@ -98,6 +98,11 @@ class Failure:
     last_round: int | None
     reason: str
 
+    @property
+    def derived(self) -> bool:
+        """Whether it is FedAvg's, read as that of FedAvg + fine-tuning: one run, told once."""
+        return method_name(self.method) == "fedavg-ft"
+
 
 @dataclass(frozen=True)
 class Summary:

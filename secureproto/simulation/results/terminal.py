@@ -7,7 +7,7 @@ there is a dash.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from secureproto.simulation.results.parts import NOT_COMPARED, Across, Part, across, one_data_set
+from secureproto.simulation.results.parts import NOT_COMPARED, Across, Part, across, of_one_kind
 from secureproto.simulation.results.reported import LAST, POINTS
 from secureproto.simulation.results.rows import comparison
 from secureproto.simulation.results.settled import still_rising
@@ -111,10 +111,14 @@ def _costs(summary: Summary) -> Block:
 def _overview(parts: Sequence[Part]) -> Block:
     """Accuracy of methods × partitions, and the mean over partitions where there is one to be had."""
     found = [one for one in across(parts) if one.measure == "accuracy"]
-    averaged = one_data_set(parts)
+    averaged = of_one_kind(parts)
     columns = ("method", "point", *(part.name for part in parts), *([mean_of(parts)] if averaged else []))
     rows = tuple(_over_parts(one, averaged=averaged) for one in found)
-    mean = "the mean over partitions is not ranked" if averaged else "no mean over partitions: their data differ"
+    mean = (
+        "the mean over partitions is not ranked"
+        if averaged
+        else "no mean over partitions: data, study, rounds or ways to choose differ"
+    )
     return Block(
         "Accuracy by partition", columns, rows, (NOT_COMPARED, f"± over seeds, where there are several; {mean}")
     )

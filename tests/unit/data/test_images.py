@@ -11,7 +11,7 @@ from PIL import Image
 
 from secureproto.data import images
 from secureproto.data.factory import open_source
-from secureproto.data.images import decode
+from secureproto.data.images import decode, image_files
 from secureproto.data.settings import ImageFolderSettings, TorchvisionSettings
 from secureproto.data.source import Isolated, Loaded
 from secureproto.errors import Misconfigured, Unavailable
@@ -207,3 +207,15 @@ def test_nothing_is_fetched_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(Unavailable, match="could not be fetched"):
         open_source(settings.model_copy(update={"download": True}), key=bytes(32)).load(load(digits()))
     assert asked
+
+
+def test_a_link_that_leads_back_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "loop").symlink_to("..")
+    with pytest.raises(Misconfigured, match=r"cat/loop: leads back to a folder above it"):
+        list(image_files(tmp_path / "cat"))
+    (tmp_path / "cat" / "loop").unlink()
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.png").write_bytes(b"")
+    (tmp_path / "cat" / "more").symlink_to("../more")
+    assert [path.name for path in image_files(tmp_path / "cat")] == ["a.png"]

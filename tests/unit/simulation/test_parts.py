@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from secureproto.errors import Partial
+from secureproto.simulation.command import Found
 from secureproto.simulation.history import CHOSEN, RECEIVED, TUNED, History
 from secureproto.simulation.results import Block, Part, across, blocks, rows, summarise, write_summary
 from secureproto.simulation.results.parts import NOT_COMPARED
@@ -21,9 +23,9 @@ def run(method: str, seed: int, accuracies: dict[str, float], auc: dict[str, flo
     return history(method, seed, trained, record(1, points, seconds=0.5))
 
 
-def part(name: str, *histories: History, data: str = "digits", target: float | None = None) -> Part:
+def part(name: str, *histories: History, kind: str = "digits", target: float | None = None) -> Part:
     summary = summarise(histories, target=target)
-    return Part(name, f"{name}, 8 sites", f"digest of {name}", data, summary, histories)
+    return Part(name, f"{name}, 8 sites", f"digest of {name}", kind, summary, histories)
 
 
 def iid() -> Part:
@@ -54,11 +56,11 @@ def test_a_method_is_best_on_its_partition_and_never_over_them() -> None:
 
 
 def test_no_mean_is_taken_over_different_data() -> None:
-    other = part("skewed", *skewed().histories, data="hearts")
+    other = part("skewed", *skewed().histories, kind="hearts")
     assert {one.mean for one in across([iid(), other])} == {None}
     overview = blocks([iid(), other])[0]
     assert overview.columns == ("method", "point", "iid", "skewed")
-    assert "their data differ" in overview.notes[-1]
+    assert "data, study, rounds or ways to choose differ" in overview.notes[-1]
 
 
 def test_several_partitions_are_blocks_under_their_headings() -> None:
@@ -185,3 +187,10 @@ def test_rows_are_complete_and_alike(tmp_path: Path) -> None:
     assert [row["sites_defined"] for row in read] == [
         "" if row["sites_defined"] is None else str(row["sites_defined"]) for row in found
     ]
+
+
+def test_what_did_not_end_is_told_in_a_line_that_ends() -> None:
+    failed = [history("local", seed, failure="diverged") for seed in range(7)]
+    with pytest.raises(Partial, match=r"^7 of the runs did not end: local with seed 0: diverged; .*; and 2 more$"):
+        Found((part("iid", *failed),)).check()
+    Found((part("iid", *failed),), asked=frozenset([("local", 9)])).check()

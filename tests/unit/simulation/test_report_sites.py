@@ -213,3 +213,10 @@ def test_curves_of_rounds_that_take_a_share_of_the_sites_say_so() -> None:
     for rounds, said in ((few, True), (everyone, False)):
         (plot,) = learning_curves({"local": [history("local", 0, *rounds)]}, looks(["local"], None))
         assert ("A round takes a share of the sites" in plot.reading) == said
+
+
+def test_a_method_whose_name_begins_with_an_underscore_is_in_the_legend() -> None:
+    """matplotlib leaves such labels out; a directory may be called so."""
+    runs = {"_old/local": [history("_old/local", 0, *(record(n, {RECEIVED: scores({"a": 0.5})}) for n in (0, 1)))]}
+    (plot,) = learning_curves(runs, looks(list(runs), None))
+    assert "_old/local" in plot.svg

@@ -105,8 +105,8 @@ def test_what_is_not_in_the_pool_is_counted_and_placed(tmp_path: Path) -> None:
     assert len(reading.pool.records) == 3
     assert reading.left_out == {Isolated.MISSING: 1, Isolated.BAD: 1}
     assert reading.clamped == {"age": 1}
-    assert reading.notes[0] == "row 2 (line 3): column age: missing"
-    assert reading.notes[1].startswith("row 1 (line 2): column age: not a number")
+    assert reading.notes[0] == "b.csv: row 2 (line 3): column age: missing"
+    assert reading.notes[1].startswith("a.csv: row 1 (line 2): column age: not a number")
 
 
 def test_a_number_that_is_none_stops_and_is_placed(tmp_path: Path) -> None:
@@ -119,6 +119,13 @@ def test_a_row_without_a_site(tmp_path: Path) -> None:
     assert refusal(path, site_column="centre") == f"{path}: row 5 (line 6): column centre: missing"
     reading = take(path, study=DROP, site_column="centre")
     assert (len(reading.pool.records), reading.left_out) == (4, {Isolated.BAD: 1})
+    # what the study calls missing is no hospital either
+    unknown = csv(tmp_path, [*ROWS, ROWS[0].replace("north", "NA", 1)], "unknown.csv")
+    reading = take(unknown, study=DROP, site_column="centre")
+    assert (len(reading.pool.records), reading.left_out) == (4, {Isolated.BAD: 1})
+    x, site = np.zeros((2, 12), np.float32), np.array(["north", "NA"])
+    reading = take(npz(tmp_path, x=x, y=np.zeros(2, np.int64), site=site), study=DROP, site_column="site")
+    assert (len(reading.pool.records), reading.left_out) == (1, {Isolated.BAD: 1})
 
 
 @pytest.mark.parametrize("site", ["a/b", "..", "x" * 64, "a\x1bb"])
