@@ -54,8 +54,8 @@ class NpzSource:
                     raise BadValue(mark, "missing")
                 record_id = "" if settings.id is None else divided_by
                 gathering.add(scaled(x[index]), _label(labels, y[index]), side, mark=beside, record_id=record_id)
-                if x.dtype.kind == "f" and np.abs(x[index]).max() > 1:
-                    gathering.clamped(("x",))
+                if x.dtype.kind == "f":
+                    gathering.clamped(("x",) * int(np.count_nonzero(np.abs(x[index]) > 1)))
             except BadRecord as error:
                 gathering.isolation.isolate(f"record {index + 1}", error)
         return gathering

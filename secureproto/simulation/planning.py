@@ -4,10 +4,11 @@ Invariant: everything that can be wrong with what was asked is found here, befor
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from secureproto.data.settings import FOLD_SHARE, LONGER
@@ -21,6 +22,7 @@ from secureproto.simulation.experiment import runs_of, with_rounds
 from secureproto.simulation.partition import file as partition_file
 from secureproto.simulation.partition.assign import draw
 from secureproto.simulation.partition.division import Divisions, Options, Split
+from secureproto.simulation.partition.scheme import Scheme
 from secureproto.simulation.partition.spec import is_file, parse
 from secureproto.simulation.population import Pool
 from secureproto.simulation.run import RunOptions, participants
@@ -91,7 +93,8 @@ class Ground:
             f"{name}: {count} value{'s' if count > 1 else ''} outside the study's range"
             for name, count in self.reading.clamped.items()
         ]
-        return [*left_out, *self.reading.notes, *clamped, *_short_of_validation(self.divisions)]
+        held = _held_by_nobody(self.study.classes, self.divisions, self.pool)
+        return [*left_out, *self.reading.notes, *clamped, *held, *_short_of_validation(self.divisions)]
 
 
 def prepare(asked: Asked) -> Ground:
@@ -141,6 +144,16 @@ def require_validation(ground: Ground, why: str) -> None:
     sites = (rows for partition in ground.divisions.partitions for rows in partition.sites.values())
     if not any(len(rows.validation) for rows in sites):
         raise Misconfigured(f"{why} needs validation records", hint="give --validation 0.2")
+
+
+def _held_by_nobody(classes: Sequence[str], divisions: Divisions, pool: Pool) -> list[str]:
+    """A line where the partition leaves out all records of a class."""
+    y = pool.records.y
+    rows = [part for site in divisions.partitions[0].sites.values() for part in (site.train, site.validation)]
+    held = np.bincount(y[np.concatenate(rows)], minlength=len(classes))
+    there = np.bincount(y, minlength=len(classes))
+    lost = [f"{name} ({there[j]})" for j, name in enumerate(classes) if there[j] and not held[j]]
+    return [f"partition: no site has records of {', '.join(lost)}"] if lost else []
 
 
 def require_versions(ground: Ground, why: str) -> None:
@@ -221,7 +234,17 @@ def _divisions(asked: Asked, pool: Pool, classes: Sequence[str]) -> Divisions:
         seed=asked.partition_seed,
     )
     scheme = parse(asked.partition)
+    options = _drawn_by(options, scheme)
     return draw(pool, scheme, options, classes=classes, seeds=list(asked.seed_numbers), repeated=asked.repeated)
+
+
+def _drawn_by(options: Options, scheme: Scheme) -> Options:
+    """Without what draws nothing here: partitions that are the same are called the same."""
+    if options.split == "given":
+        options = replace(options, test_share=Options.test_share)
+        if scheme.keeps_sites and options.per_site is None and not options.validation_share:
+            options = replace(options, seed=Options.seed)
+    return options
 
 
 def _refuse_beside_a_file(asked: Asked) -> None:

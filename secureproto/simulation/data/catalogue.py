@@ -124,6 +124,8 @@ def read(data: Sequence[str], study: StudyFile, *, options: SourceOptions, root:
     if not data:
         raise Misconfigured("data: none named", hint=_names())
     if all(name not in _SETS and is_path(name) for name in data):
+        if root is not None:
+            raise Misconfigured("--data-root: is for built-in sets, these are your own files", hint="leave it out")
         return read_files([Path(name) for name in data], study, options)
     chosen = [_named(name) for name in data if name in _SETS or not is_path(name)]
     if len(data) > 1:

@@ -86,6 +86,8 @@ def _check(paths: Sequence[Path], options: SourceOptions) -> None:
         raise Misconfigured(
             f"data: different kinds of files together: {', '.join(kinds)}", hint="write them all in one format"
         )
+    if kinds != [CSV] and options.delimiter != SourceOptions.delimiter:
+        raise Misconfigured(f"--delimiter {options.delimiter!r}: is for CSV files", hint="leave it out")
     if kinds == [FOLDER] and (options.site_column or options.split_column):
         raise Misconfigured(
             f"{paths[0]}: a folder of images has no columns", hint="leave out the site column and the split column"

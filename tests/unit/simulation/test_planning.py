@@ -11,6 +11,7 @@ from secureproto.errors import Misconfigured
 from secureproto.simulation.command import Request, session
 from secureproto.simulation.heart.hospitals import study_path
 from secureproto.simulation.partition.division import Divisions, Options, Partition
+from secureproto.simulation.partition.file import digest_of
 from secureproto.simulation.planning import Asked, _short_of_validation, prepare, require_versions, run_options
 from secureproto.simulation.population import SiteRows
 from secureproto.simulation.run import RunOptions
@@ -163,3 +164,20 @@ def test_a_version_cannot_be_chosen_where_only_the_last_is_scored_at_all_sites(t
     require_versions(prepare(asked(tmp_path, {"participation": 0.9})), "this")  # that is all of four sites
     with pytest.raises(Misconfigured, match=r"this has only the last version to choose from: a round takes 0\.5 of"):
         require_versions(prepare(asked(tmp_path, {"participation": 0.5})), "this")
+
+
+def test_what_draws_nothing_makes_no_other_partition(tmp_path: Path) -> None:
+    """Natural sites with the data's own test part: no number is drawn."""
+    plain = prepare(asked(tmp_path, {})).divisions
+    for idle in ({"partition_seed": 7}, {"test_share": 0.9}):
+        assert digest_of(prepare(asked(tmp_path, {}, **idle)).divisions) == digest_of(plain)
+    for drawing in ({"split": "stratified"}, {"validation": 0.2}, {"per_site": 20}):
+        one, other = (prepare(asked(tmp_path, {}, partition_seed=seed, **drawing)).divisions for seed in (0, 7))
+        assert digest_of(one) != digest_of(other)
+
+
+def test_classes_that_a_partition_leaves_out_are_told(tmp_path: Path) -> None:
+    ground = prepare(asked(tmp_path, {"quorum": 1}, partition="pathological:1", sites=1))
+    (line,) = (line for line in ground.told() if line.startswith("partition: no site has records of "))
+    assert line.removeprefix("partition: no site has records of ").partition(" ")[0] in ("healthy", "disease")
+    assert not any("no site has" in line for line in prepare(asked(tmp_path, {})).told())

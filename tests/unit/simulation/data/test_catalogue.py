@@ -174,3 +174,8 @@ def test_a_name_goes_before_a_folder_of_that_name(tmp_path: Path, monkeypatch: p
 def test_no_example_of_another_name() -> None:
     with pytest.raises(Misconfigured, match="no data set 'digit'"):
         example_study("digit")
+
+
+def test_a_root_of_published_sets_beside_files_of_one_s_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="--data-root: is for built-in sets"):
+        read([str(tmp_path / "own.csv")], study_of("heart"), options=NOTHING, root=tmp_path)

@@ -159,6 +159,7 @@ def test_archives(tmp_path: Path) -> None:
     assert pool.records.y.tolist() == [0, 1, 1]
     assert np.array_equal(pool.records.x[2, 0], x[0] / np.float32(127.5) - np.float32(1))
     assert take(path, study=IMAGES).pool.sites is None
+    assert refusal(path, study=IMAGES, delimiter=";") == "--delimiter ';': is for CSV files"
 
 
 def test_folders_of_images(tmp_path: Path) -> None:
