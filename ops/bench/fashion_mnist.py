@@ -35,12 +35,11 @@ from secureproto.simulation.data.catalogue import example_study
 from secureproto.simulation.experiment import directory_name
 from secureproto.simulation.history import RECEIVED, TEST, TUNED, History
 from secureproto.simulation.results.reported import POINTS
-from secureproto.simulation.tuning import TuningRequest, tune
+from secureproto.simulation.tuning import CHOSEN_MARK, TuningRequest, tune
 
 RESULTS = Path(__file__).parent / "results" / "fashion_mnist"
 TUNING, TUNED_RATES = RESULTS / "tuning.json", RESULTS / "rates.json"
 RATES = ("0.01", "0.03", "0.1", "0.3")
-CHOSEN = "use this"  # as `simulate tune` marks it
 TUNED_ON = "dirichlet:0.3"
 TUNING_ROUNDS = 15
 
@@ -135,7 +134,7 @@ def read(path: Path) -> list[dict[str, object]]:
 
 def winners(path: Path) -> dict[str, str]:
     """What was chosen, by what was tuned."""
-    return {str(row["method"]): str(row["candidate"]) for row in read(path) if row["chosen"] == CHOSEN}
+    return {str(row["method"]): str(row["candidate"]) for row in read(path) if row["chosen"] == CHOSEN_MARK}
 
 
 def with_chosen(methods: tuple[str, ...], *files: Path) -> tuple[str, ...]:

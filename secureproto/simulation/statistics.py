@@ -24,8 +24,8 @@ MEASURES: tuple[Measure, ...] = get_args(Measure)
 LEVEL = 0.95
 FEWEST = 3  # seeds of an interval: of two one knows how far they lie apart and not how far a third would
 RESAMPLES = 2000
-SAME = 1e-12  # scores are quotients of counts: what is less apart is rounding
 _DIGITS = 12
+SAME = 10.0**-_DIGITS  # scores are quotients of counts: what is less apart is rounding
 _BLOCK = 4_000_000  # counts of resampled records held at once: 32 MB
 
 

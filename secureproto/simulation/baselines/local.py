@@ -13,7 +13,7 @@ from secureproto.learning.arrays import to_arrays
 from secureproto.learning.exchange import ArrayMap
 from secureproto.learning.model import Model
 from secureproto.simulation.baselines.local_part import head_predictor, train_part, with_model
-from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit, unchanged
 from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
 
@@ -42,6 +42,4 @@ class Local:
 
     def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
         """Nothing is combined."""
-        for _ in updates:
-            pass
-        return Combined(shared)
+        return unchanged(shared, updates)

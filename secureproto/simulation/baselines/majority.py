@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from secureproto.learning.evaluate import majority_class
 from secureproto.learning.exchange import ArrayMap
 from secureproto.learning.model import Model
-from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit, unchanged
 from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
 
@@ -46,6 +46,4 @@ class Majority:
 
     def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
         """Nothing is combined."""
-        for _ in updates:
-            pass
-        return Combined(shared)
+        return unchanged(shared, updates)

@@ -2,10 +2,10 @@
 
 It gets as many passes over all records as a site of the federation over its own, so what is compared is that the
 records stay apart. Source: "pooled" in the tables of FLamby (Ogier du Terrail et al., NeurIPS 2022 Datasets and
-Benchmarks, section 4).
+Benchmarks).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,27 +17,18 @@ from secureproto.learning.exchange import ArrayMap
 from secureproto.learning.model import Model
 from secureproto.learning.seeding import generator
 from secureproto.learning.training import Plan, train
-from secureproto.simulation.baselines.local_part import plain_loss, with_model
-from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
+from secureproto.simulation.baselines.fedavg import FedAvg
+from secureproto.simulation.baselines.local_part import plain_loss
+from secureproto.simulation.method import Combined, Sent, Update, Visit, unchanged
 from secureproto.simulation.population import SiteData
-from secureproto.study.schema import StudyFile, TrainingSection
+from secureproto.study.schema import TrainingSection
 
 
 @dataclass(frozen=True)
-class Pooled:
-    """A Method, and `method.Central`. `shared` is the whole model. No site trains it further."""
+class Pooled(FedAvg):
+    """A Method, and `method.Central`: FedAvg's common model, learned from all records. No site trains it further."""
 
-    study: StudyFile
     title: ClassVar[str] = "Pooled data (not federated)"
-    grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {}
-
-    def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
-        """The study's first weights."""
-        return to_arrays(model), {}
-
-    def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
-        """The common model."""
-        return with_model(model, visit.shared)
 
     def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
         """Nothing is trained at a site. Its records leave it, once."""
@@ -55,9 +46,7 @@ class Pooled:
 
     def combine(self, shared: ArrayMap, sites: Sequence[str], updates: Iterable[tuple[str, Sent]]) -> Combined:
         """Nothing is combined: `learn` makes the next version."""
-        for _ in updates:
-            pass
-        return Combined(shared)
+        return unchanged(shared, updates)
 
     def _training(self, sites: int) -> TrainingSection:
         steps = self.study.training.local_steps

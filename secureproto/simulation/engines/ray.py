@@ -104,7 +104,11 @@ class RayEngine:
     def _start_workers(self) -> None:
         """Their processes load what they need now: else the seconds of the first round would be those of loading."""
         task = self._ray.remote(_stand_by).options(num_cpus=1, runtime_env=self._environment)
-        self._ray.get([task.remote() for _ in range(self._window() // WINDOW)])
+        try:
+            self._ray.get([task.remote() for _ in range(self._window() // WINDOW)])
+        except self._ray.exceptions.RayError as error:
+            self.close()
+            raise Unavailable(f"ray: its processes do not start ({type(error).__name__})") from None
 
     def close(self) -> None:
         """End what was started here; a cluster, or an instance that was there before, goes on."""
