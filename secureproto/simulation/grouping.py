@@ -22,6 +22,7 @@ from secureproto.simulation.history import History
 
 NAMED = 2  # files of the data by name
 _ALIKE = ("study_digest", "rounds", "evaluate_every", "choice")  # of a definition, beside partition and records
+_OF_A_KIND = ("pool_digest", "study_digest", "rounds", "choice")  # how often is scored changes no last score
 SHORT = 8  # digits of a digest that is only to tell partitions apart
 
 
@@ -56,7 +57,7 @@ class Group:
     def kind(self) -> str:
         """What partitions must have in common for a mean over them: the records, and how runs are made."""
         definitions = [member.experiment.definition for member in self.members]
-        return repr(sorted({tuple(getattr(one, key) for key in ("pool_digest", *_ALIKE)) for one in definitions}))
+        return repr(sorted({tuple(getattr(one, key) for key in _OF_A_KIND) for one in definitions}))
 
     @property
     def histories(self) -> tuple[History, ...]:

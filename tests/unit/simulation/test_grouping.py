@@ -98,6 +98,16 @@ def test_a_label_means_one_method_on_all_partitions(tmp_path: Path) -> None:
     assert (first.name, second.name) == ("iid", "dirichlet:1")
 
 
+@pytest.mark.parametrize("other", [{"rounds": 4}, {"study_digest": "t"}, {"choice": "no"}, {"pool": "q"}], ids=str)
+def test_a_mean_over_partitions_is_of_runs_that_were_made_alike(other: dict[str, Any], tmp_path: Path) -> None:
+    first, same, different = grouped([
+        standing(tmp_path / "a", "local"),
+        standing(tmp_path / "b", "local", digest="b", evaluate_every=2),
+        standing(tmp_path / "c", "local", digest="c", **other),
+    ])  # fmt: skip
+    assert first.kind == same.kind != different.kind
+
+
 def test_other_records_are_another_partition_even_with_an_equal_digest(tmp_path: Path) -> None:
     found = grouped([standing(tmp_path / "a", "local"), standing(tmp_path / "b", "local", pool="q")])
     assert [methods(group) for group in found] == [["local"], ["local"]]
