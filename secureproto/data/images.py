@@ -25,6 +25,7 @@ from secureproto.study.features import BadRecord, BadValue, LabelSchema
 from secureproto.study.schema import StudyFile
 
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
+SUFFIXES = {suffix for suffix, form in Image.registered_extensions().items() if form in FORMATS}
 MAX_PIXELS = 64_000_000  # 192 MB as RGB; a small file can claim any size
 
 # what Pillow's decoders are known to raise on broken files
@@ -51,10 +52,14 @@ class ImageFolderSource:
         self._hold_out = hold_out
 
     def load(self, study: StudyFile) -> Loaded:
-        """Each image by itself; see `source.DataSource`. Folders of no class of the study are an error."""
+        """Each image by itself; see `source.DataSource`. Folders of no class of the study are an error, images in no
+        folder are bad records; other files beside the folders are nobody's business.
+        """
         if study.data.kind != "image":
             raise Misconfigured(f"{self._root}: images in a tabular study", hint="set data.kind to csv or npz")
         gathering = Gathering(study, str(self._root))
+        for name in self._in_no_class():
+            gathering.isolation.isolate(shown(name), BadRecord("an image beside the folders of the classes"))
         for folder, label in self._folders(LabelSchema(study)):
             for path in image_files(folder):
                 name = path.relative_to(self._root).as_posix()
@@ -63,6 +68,11 @@ class ImageFolderSource:
                 except BadRecord as error:
                     gathering.isolation.isolate(shown(name), error)
         return gathering.loaded()
+
+    def _in_no_class(self) -> Iterator[str]:
+        for path in _entries(self._root):
+            if path.suffix.lower() in SUFFIXES and not _is_folder(path):
+                yield path.name
 
     def _folders(self, labels: LabelSchema) -> Iterator[tuple[Path, int]]:
         for folder in _entries(self._root):

@@ -204,7 +204,8 @@ class Session:
         study = self.ground.study
         choosing = self.options.choice and isinstance(make(label, study), Choosing)
         progress = Progress(f"{place}{label}, seed {seed}", study, self.say, choosing=choosing)
-        self.experiment.run(label, seed, sites, self.engine, Execution(self.options, progress, self.models))
+        execution = Execution(self.options, progress, self.models, progress.before_last)
+        self.experiment.run(label, seed, sites, self.engine, execution)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ Invariants: a directory holds one experiment; more methods and more seeds may be
 done again; every method runs on the same partition; what is compared is on disk before anything is trained.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -145,7 +145,7 @@ class Experiment:
         try:
             claim(store, path, Claim(label, seed, self._digest))
             run = Run(make(label, with_seed(self.study(), seed)), sites, engine, store, options.run)
-            run.go(options.watch)
+            run.go(options.watch, options.before_last)
             if options.models:
                 save_models(store, self._of_run("models", label) / str(seed), sites.names)
         finally:
@@ -157,11 +157,12 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Execution:
-    """How a run is done: `watch` hears of every round, `models` says whether the last ones are written."""
+    """How a run is done: `watch` and `before_last` as of `run.Run.go`, `models` says whether the last are written."""
 
     run: RunOptions
     watch: Watch
     models: bool = True
+    before_last: Callable[[], None] = lambda: None
 
 
 def directory_name(label: str) -> str:

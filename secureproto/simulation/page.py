@@ -29,7 +29,7 @@ def page_of(parts: Sequence[Part], groups: Sequence[Group]) -> str:
     titles = " and ".join(dict.fromkeys(member.experiment.definition.study for member in members))
     several = len(parts) > 1
     shown = [_shown(part, group, several=several) for part, group in zip(parts, groups, strict=True)]
-    facts = {"program": f"secureproto {__version__}"}
+    facts = {"page made by": f"secureproto {__version__}"}
     if several:
         facts = {"partitions": str(len(parts)), **facts}
     return render(Report(f"Simulation of {titles}", shown, facts, _differing(members)))

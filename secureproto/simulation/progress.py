@@ -40,7 +40,10 @@ class Progress:
         scored = [site.points[RECEIVED] for site in record.sites.values() if RECEIVED in site.points]
         if scored:
             self._say(f"{self._run}: round {record.number} of {self._total}, {_told(scored)}{self._estimate(left)}")
-        if left == 0 and self._choosing:
+
+    def before_last(self) -> None:
+        """Tell that the rounds are over and the sites choose: no line comes for as long as many rounds took."""
+        if self._choosing:
             self._say(f"{self._run}: sites choose what they use now, at some {CHOICE} local trainings each")
 
     def _estimate(self, left: int) -> str:

@@ -89,8 +89,11 @@ class Run:
         self._options = options or RunOptions()
         self._study = method.study
 
-    def go(self, watch: Watch = lambda _: None) -> None:
+    def go(self, watch: Watch = lambda _: None, before_last: Callable[[], None] = lambda: None) -> None:
         """To the end, from wherever it is. A run that diverged is left as it is.
+
+        `watch` hears of every round that is done; `before_last` is called when the sites are about to be scored, and
+        to choose, after the last round: that takes longer than a round.
 
         Raises:
             Misconfigured, PolicyDenied: the model cannot be built, or a site cannot be trained.
@@ -99,7 +102,7 @@ class Run:
             self._begin()
         try:
             while not self.over:
-                watch(self._next())
+                watch(self._next(before_last))
         except Diverged as error:
             self._diverged(f"{error.term} is {error.how}")
         except Rejected as error:
@@ -122,11 +125,12 @@ class Run:
             self._store.put(PERSONAL, personal)
             self._store.note("format", str(FORMAT))
 
-    def _next(self) -> RoundRecord:
+    def _next(self, before_last: Callable[[], None]) -> RoundRecord:
         number = self._store.rounds_done()
         losses = [record.loss for record in self._store.rounds()] if self._study.stopping else []
         if decide(_rule(self._study, losses), rounds_completed=number, losses=_known(losses)) is None:
             return self._round(number)
+        before_last()
         return self._last(number)
 
     def _round(self, number: int) -> RoundRecord:

@@ -57,7 +57,7 @@ def on_partition(name: str, histories: Sequence[History], **more: object) -> OnP
 
 
 def report(histories: Sequence[History], **more: object) -> Report:
-    return Report("Hearts", [on_partition("natural", histories, **more)], {"program": "1"}, ("A note.",))
+    return Report("Hearts", [on_partition("natural", histories, **more)], {"page made by": "1"}, ("A note.",))
 
 
 @cache

@@ -27,18 +27,21 @@ EMNIST_PARTS = ("emnist-balanced-train", "emnist-balanced-test")
 def read_fashion_mnist(study: StudyFile, root: Path | None) -> Reading:
     """60,000 and, as its test part, 10,000 grey images of 28 × 28, ten classes.
 
-    The files are those of `root` (by themselves, or as torchvision lays them), else of the Debian package.
+    The files are those of `root` (by themselves, or as torchvision lays them); without one, of the Debian package. A
+    root that has none of them is refused, not passed over: what was asked for would be another edition.
 
     Raises:
         Misconfigured: the files are absent or damaged, or the study has other records or classes.
     """
-    folders = [] if root is None else [root, root / "FashionMNIST" / "raw"]
-    found = _read([*folders, DEBIAN_FOLDER], FASHION_PARTS)
+    folders = [DEBIAN_FOLDER] if root is None else [root / "FashionMNIST" / "raw", root]
+    found = _read(folders, FASHION_PARTS)
     if found is None:
         raise Misconfigured(
-            f"{FASHION_MNIST}: its four files ({_file(FASHION_PARTS[0], 3)}.gz and its kin) are not under "
-            f"{root / 'FashionMNIST' / 'raw' if root else 'a data root'} nor {DEBIAN_FOLDER}",
-            hint="install the Debian package dataset-fashion-mnist, or name a folder with them as the data root",
+            f"{FASHION_MNIST}: its four files ({_file(FASHION_PARTS[0], 3)}.gz and its kin) "
+            f"are not under {folders[0]}",
+            hint="install the Debian package dataset-fashion-mnist, or name a folder with them as the data root"
+            if root is None
+            else "name the folder with them as the data root; without a data root Debian's package is looked for",
         )
     return Reading(byte_images(FASHION_MNIST, study, classes=10, train=found[0], test=found[1]))
 

@@ -46,6 +46,18 @@ def test_folders_are_classes_and_files_are_sorted(tmp_path: Path) -> None:
     assert loaded.train.y.tolist() == [0, 0, 0, 1]
 
 
+def test_an_image_beside_the_folders_is_a_bad_record(tmp_path: Path) -> None:
+    save(tmp_path / "no" / "1.png", 0)
+    save(tmp_path / "lost.PNG", 0)
+    (tmp_path / "also.jpeg").touch()
+    loaded = read(tmp_path)
+    assert len(loaded.train) == 1
+    assert loaded.isolated == {Isolated.BAD: 2}
+    assert loaded.notes == tuple(
+        f"{name}: an image beside the folders of the classes" for name in ("also.jpeg", "lost.PNG")
+    )
+
+
 def test_what_does_not_decode_is_isolated_and_named(tmp_path: Path) -> None:
     save(tmp_path / "no" / "good.png", 7)
     whole = (tmp_path / "no" / "good.png").read_bytes()

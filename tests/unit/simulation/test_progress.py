@@ -22,6 +22,8 @@ def told(seconds_a_round: float, numbers: range, total: int, *, choosing: bool =
     for number in numbers:
         now[0] += seconds_a_round
         scored = number % 10 == 0 or number >= total - 1
+        if number == total:
+            progress.before_last()
         progress(record(number, {RECEIVED: scores({"a": 0.5, "b": 0.75})} if scored else {}))
     return said
 

@@ -67,7 +67,7 @@ def test_every_part_is_there_and_reached_by_the_navigation() -> None:
     for text in (
         "natural, 9b2c",
         "A note.",
-        "program",
+        "page made by",
         "learning_rate = 0.05",
         "Nadeau and Bengio",
         "rounds to accuracy 0.7",

@@ -21,7 +21,7 @@ def two_partitions() -> str:
     names = ("local", "fedavg", "fedpac")
     first, second = (drawn(sites, names, (0, 1), rounds=2, every=1) for sites in (("a", "b"), ("c", "d", "e")))
     parts = [on_partition("iid", first), on_partition("dirichlet:1", second)]
-    return render(Report("Hearts", parts, {"program": "1"}))
+    return render(Report("Hearts", parts, {"page made by": "1"}))
 
 
 def test_several_partitions_make_one_page_with_a_chapter_each() -> None:

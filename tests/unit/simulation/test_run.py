@@ -295,6 +295,18 @@ def test_each_record_is_told_when_it_is_on_disk() -> None:
     store.close()
 
 
+@pytest.mark.parametrize("stopping", [None, {"relative_tolerance": 0.9, "patience": 1}])
+def test_the_last_scores_are_announced_before_they_are_taken_also_of_a_study_that_stops_early(stopping: Any) -> None:
+    study = tabular_study(rounds={"total": 6}, **({"stopping": stopping} if stopping else {}))
+    store, told = RunStore(), list[int | str]()
+    run = Run(ProtoAligned(study), population(5, 6), InProcess(), store)
+    run.go(lambda record: told.append(record.number), lambda: told.append("last"))
+    rounds = store.rounds_done() - 1
+    store.close()
+    assert told == [*range(rounds), "last", rounds]
+    assert (rounds < 6) == (stopping is not None)
+
+
 def test_a_model_that_may_not_be_built_is_refused_before_anything_is_written() -> None:
     study = tabular_study(model={"name": "support.tiny_model:factory"})
     store = RunStore()

@@ -61,6 +61,16 @@ def test_a_data_root_goes_first(tmp_path: Path, below: str, packed: bool) -> Non
     assert found.records.y.tolist() == [0, 2, 4, 6, 9, 0, 4, 9]
 
 
+def test_a_data_root_without_the_files_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    debian = tmp_path / "debian"
+    write(debian, FASHION_PARTS, packed=True)
+    monkeypatch.setattr(mnist_kin, "DEBIAN_FOLDER", debian)
+    assert len(pool("fashion-mnist", None).records) == 8
+    assert f"not under {tmp_path / 'other' / 'FashionMNIST' / 'raw'} | " in refusal(
+        "fashion-mnist", tmp_path / "other"
+    )
+
+
 def test_scaling_by_chunks_is_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, FASHION_PARTS, packed=True)
     whole = pool("fashion-mnist", tmp_path).digest()
@@ -82,8 +92,8 @@ def test_absent_files_say_who_brings_them(tmp_path: Path, monkeypatch: pytest.Mo
     said = refusal("fashion-mnist", tmp_path)
     assert said.startswith("fashion-mnist: its four files (train-images-idx3-ubyte.gz and its kin) are not under")
     assert str(tmp_path / "FashionMNIST" / "raw") in said
-    assert "Debian package dataset-fashion-mnist" in said
-    assert "are not under a data root nor" in refusal("fashion-mnist", None)
+    said = refusal("fashion-mnist", None)
+    assert f"are not under {tmp_path / 'none'} | install the Debian package dataset-fashion-mnist" in said
     assert "no data root is named" in refusal("emnist", None)
     assert f"not under {tmp_path}/EMNIST/raw" in refusal("emnist", tmp_path)
 
