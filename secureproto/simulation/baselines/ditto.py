@@ -6,9 +6,13 @@ Algorithm 1. Site k uses v_k, which minimises
     h_k(v_k; w) = F_k(v_k) + λ/2 · ‖v_k − w‖²
 
 In a round it makes one training of w_k from w_t for the server and one of v_k with w_t as anchor, each of the
-study's local epochs; neither looks at what the other ends with, so their order is free. v_k starts as the model that
-the site received first. The global solver is FedAvg, so w_{t+1} = w_t + Σ_k (n_k / n) (w_k − w_t); the authors' code
-draws sites by n_k and then weighs them alike. Its λ for Fashion-MNIST is 1.
+study's local epochs; neither looks at what the other ends with, so their order is free. The global solver is FedAvg,
+so w_{t+1} = w_t + Σ_k (n_k / n) (w_k − w_t).
+
+Where the authors' code (TensorFlow) differs: it draws sites by n_k and then weighs them alike; its v_k starts as w_0,
+here as the model that the site received first, which differs where a round takes a share of the sites; its v_k and
+w_k take each batch in turn by plain SGD, here each has its own order of records, and the study's momentum and weight
+decay. Its λ for Fashion-MNIST is 1; it can also choose a λ for each site, here all have one.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,13 @@
 """FedAvg with local fine-tuning: FedAvg's model, trained once more by each site on its own records before it is used.
 
 Source: Yu, Bagdasaryan, Shmatikov, "Salvaging Federated Learning by Local Adaptation", 2020 (arXiv:2002.04758): its
-fine-tuning. All layers are tuned, for the study's epochs; the published codes of FedRep (for ten) and FedPAC tune the
-head alone. The rounds are FedAvg's own, and so are taken from its run: what a FedAvg site has after its local
-training is what this algorithm's site uses.
+fine-tuning (its code's `freeze_base: false`). All layers are tuned, for the study's epochs at its learning rate; the
+published code of FedRep tunes the head alone, for ten epochs.
+
+A short tuning: theirs is a training of its own of the finished model (100 epochs and more, with a learning rate that
+is not the rounds'), here it is one more local training, the same for every method that is read at this point. What a
+longer one brings is seen in what sites choose (`learning.choice` tries ten local trainings). The rounds are FedAvg's
+own, and so are taken from its run: what a FedAvg site has after local training is what this algorithm's site uses.
 """
 
 from dataclasses import dataclass

@@ -21,10 +21,10 @@ The server:
 Defaults are those of the published code: one epoch of the head with 0.1, whatever the extractor's learning rate (0.01
 for Fashion-MNIST and EMNIST, 0.02 for CIFAR), and λ = 1.
 
-Differences from it: a class without a global centroid adds nothing in step 3 (there it is drawn to the site's own
-mean); a class that none of a round's participants holds keeps its centroid (there it has none in the next round); a
-programme that is not definite loses its negative eigenvalues (there all under 0.01, whatever its scale). Momentum and
-weight decay are the study's (there 0.5 and 5e-4 for every method).
+Differences from it: a class without a global centroid adds nothing in step 3, and a class that none of a round's
+participants holds keeps the centroid it had (there a round without a class cannot be aggregated); a programme that is
+not definite loses its negative eigenvalues (there all under 0.01, whatever its scale). Momentum and weight decay are
+the study's (there 0.5 and 5e-4 for every method).
 """
 
 import logging

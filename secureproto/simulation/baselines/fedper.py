@@ -3,7 +3,8 @@
 Source: Arivazhagan, Aggarwal, Singh, Choudhary, "Federated Learning with Personalization Layers", 2019
 (arXiv:1912.00818), the algorithms FedPer-Server and FedPer-Client. Base layers W_B are the study's extractor,
 personalisation layers W_Pk its head (the paper's fewest; it has more of them too). Every head begins as the study's
-first; the paper lets each site draw its own.
+first; the paper lets each site draw its own. The paper's variant whose sites tune the personalisation layers alone
+after the last round is not here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

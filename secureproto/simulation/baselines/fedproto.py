@@ -1,11 +1,11 @@
 """FedProto: sites exchange class prototypes and nothing of their models.
 
 Source: Tan, Long, Liu, Zhou, Lu, Jiang, Zhang, "FedProto: Federated Prototype Learning across Heterogeneous
-Clients", AAAI 2022, Algorithm 1 and eq. 6 and 7.
+Clients", AAAI 2022, Algorithm 1 and eq. 6 to 8.
 
     1. Site i trains its own model on L = L_S + λ · L_R (eq. 7): cross entropy, and the distance to the global
        prototypes. L_R is the mean over records and embedding entries of (f_i(x) − C̄^(y))², as the authors' code has
-       it (eq. 7 sums the distances of the class means); a class without a global prototype adds nothing.
+       it (eq. 8 sums the distances of the class means); a class without a global prototype adds nothing.
     2. It sends C_i^(j), the mean embedding of each class j it holds, after training (as sum and count; the authors'
        code takes the mean over the steps of the last epoch).
     3. The server makes C̄^(j) of them (eq. 6) and sends those.
@@ -20,7 +20,8 @@ prototype would be that many times too short, and L_R would draw every embedding
 and C̄^(j) = Σ_i (|D_ij| / N_j) · C_i^(j), the mean over all records. (The authors' code leaves out the weights in
 place of the factor; the two are one where sites hold equally many records of a class.)
 
-All sites begin with the study's first weights. A class that none of a round's participants holds keeps the global
+All sites begin with the study's first weights, where the authors' code gives each its own: embeddings that are alike
+from the start can only help this method. A class that none of a round's participants holds keeps the global
 prototype it had.
 """
 

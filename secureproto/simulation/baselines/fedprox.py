@@ -6,7 +6,8 @@ section 3.2 and Algorithm 2. Site k minimises, inexactly by the study's local ep
     h_k(w; w_t) = F_k(w) + μ/2 · ‖w − w_t‖²
 
 The paper draws site k with probability n_k / n and takes the plain mean; here sites are drawn evenly and the mean is
-weighted by n_k / n, as for every algorithm of a comparison, so that all train the same sites in a round.
+weighted by n_k / n, as in the authors' code and for every algorithm of a comparison, so that all train the same sites
+in a round. Sites that do less of the work than others (the paper's stragglers) are not here.
 """
 
 from collections.abc import Mapping

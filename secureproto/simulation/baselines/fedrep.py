@@ -4,14 +4,18 @@ Source: Collins, Hassani, Mokhtari, Shakkottai, "Exploiting Shared Representatio
 Learning", ICML 2021, Algorithm 1; and the published code:
 
     1. The server sends φ_t, the representation (the study's extractor).
-    2. Site i makes τ updates of its head h_i with φ_t fixed. Here `head_epochs` over its records: 5, where the
-       authors' experiments have ten; the grid has ten too.
+    2. Site i makes τ updates of its head h_i with φ_t fixed. Here `head_epochs` over its records, ten by default as
+       in the authors' experiments.
     3. It updates φ with h_i fixed, once in Algorithm 1. Here the study's local epochs, as every algorithm of a
-       comparison has them; the authors' experiments have one or five.
-    4. The server averages the φ_i. Algorithm 1 takes the plain mean; here it is weighted by records, as in the
-       published code.
+       comparison has them, beside those of the head: this method makes more steps a round than others. The authors'
+       experiments have one or five.
+    4. The server averages the φ_i. Algorithm 1 and the published code for pictures take the plain mean, the code for
+       text weighs by records; here it is weighted by records, as for every algorithm of a comparison.
 
-The head stays at its site, and begins as the study's first. One learning rate for both, as there.
+The head stays at its site, and begins as the study's first. One learning rate for both, as there; each of the two
+trainings has an optimizer of its own, where the published code has one for both. Read as received, a site has the new
+φ and its own head, as there; the published code fits the head anew after the last round, here a site's local training
+moves φ too.
 """
 
 from collections.abc import Mapping
@@ -35,7 +39,7 @@ class FedRep(FedPer):
         ValueError: `head_epochs` under 1.
     """
 
-    head_epochs: int = 5
+    head_epochs: int = 10
     title: ClassVar[str] = "FedRep"
     grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"head_epochs": (1, 5, 10)}
 
