@@ -31,7 +31,7 @@ from secureproto.wire.layouts import EXTRACTOR, HEAD, PROTOTYPE_AGE, PROTOTYPES
 from secureproto_client import settings
 from secureproto_client.benefit import Question
 from secureproto_client.database import Database
-from secureproto_client.facts import Facts
+from secureproto_client.facts import Facts, Installed
 from secureproto_client.identity import read_site_file
 from secureproto_client.models import Arrays, ModelStore, model_name
 from secureproto_client.opening import load_records
@@ -61,19 +61,20 @@ def of_site(paths: SitePaths, study: str | None) -> Question:
     known = study_of(paths, study)
     latest = _latest(paths, known.name)
     store, schema = ModelStore(paths.models, known.name), known.descriptor.model
-    stored = store.load(model_name(latest, "received"), schema)
+    stored = store.load(model_name(latest.version, "received"), schema)
     choice = Pointer(store).choice()
     used = None if choice is None else store.load(choice.current, schema)
     return Question(
         study=known.file,
-        model=f"version {latest}",
-        version=latest,
+        model=f"version {latest.version}",
+        version=latest.version,
         shared=stored.shared,
         head=stored.head,
         loaded=load_records(paths, said, known),
         site=me.site,
         in_use=None if used is None else (used.note.name, used.shared, used.head),
         allowed_factories=said.study(known.name).allowed_factories,
+        notes=() if latest.final else (_unfinished(latest.version, known.file),),
     )
 
 
@@ -201,7 +202,14 @@ def _told_of_a_file(path: Path | None) -> Iterator[None]:
         raise Misconfigured(error.message, hint=hint) from None
 
 
-def _latest(paths: SitePaths, study: str) -> int:
+def _unfinished(version: int, study: StudyFile) -> str:
+    return (
+        f"version {version} of at most {study.rounds.total}: the study is not over, and own data only was trained as "
+        "long as all of it"
+    )
+
+
+def _latest(paths: SitePaths, study: str) -> Installed:
     database = Database(paths.journal)
     try:
         latest = Facts(database).latest(study)
@@ -209,7 +217,12 @@ def _latest(paths: SitePaths, study: str) -> int:
         database.close()
     if latest is None:
         raise NotFound(f"no version of {study} is here yet", hint="`client run --once` fetches the newest")
-    return latest.version
+    if latest.version == 0:
+        raise NotFound(
+            f"no round of {study} has ended yet: version 0 is the first weights, which nobody has trained",
+            hint="ask again when a round has ended, and best when the study is over",
+        )
+    return latest
 
 
 def _demand_study(model: Path, said: Mapping[str, str], study: StudyFile, digest: str) -> None:
@@ -248,4 +261,10 @@ def _demand_fit(
 def _version(said: Mapping[str, str], study: StudyFile) -> int:
     """The version that the file names; of one that names none, the study's last."""
     number = said.get("model", "").partition("-")[0]
-    return int(number) if number.isdecimal() and len(number) < 10 else study.rounds.total
+    version = int(number) if number.isdecimal() and len(number) < 10 else study.rounds.total
+    if version == 0:
+        raise Misconfigured(
+            "the model is version 0: the first weights, which nobody has trained",
+            hint="give a version that a round has made",
+        )
+    return version

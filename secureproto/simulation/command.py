@@ -73,7 +73,7 @@ class Request(Asked):
     @property
     def labels(self) -> list[str]:
         """The methods that were asked for, after those that every table carries."""
-        asked = super().labels
+        asked = self.named
         return asked if self.without_baselines else [*(name for name in IN_EVERY_TABLE if name not in asked), *asked]
 
 

@@ -19,6 +19,7 @@ from secureproto.wire import canonical
 
 NAME = "experiment.json"
 LABEL = "secureproto/v1/experiment"
+PARTITION = "another division of the records"  # told where only the digests differ
 SHORT = 40  # characters of a value that is said in a message
 
 
@@ -96,7 +97,7 @@ def differing(there: Definition, asked: Definition) -> list[str]:
 def _both(key: str, there: object, asked: object) -> str:
     first, second = _short(there), _short(asked)
     if key.endswith("digest") or first is None or second is None:
-        return f"another {key}"
+        return PARTITION if key == "partition_digest" else f"another {key}"
     word = f"another {key}:" if isinstance(asked, str) else key
     return f"{word} {first} there, {second} asked for"
 

@@ -21,7 +21,7 @@ from secureproto.errors import Conflict, IntegrityBroken, Misconfigured, NotFoun
 from secureproto.regular import is_there, read_regular
 from secureproto.simulation.baselines.catalogue import METHODS, make
 from secureproto.simulation.baselines.fedavg_ft import FedAvgFineTuned, fine_tuned
-from secureproto.simulation.definition import NAME, differing, encode, read
+from secureproto.simulation.definition import NAME, PARTITION, differing, encode, read
 from secureproto.simulation.definition import Definition as Definition
 from secureproto.simulation.disk import (
     DRAFT,
@@ -72,7 +72,10 @@ class Experiment:
             found = cls.open(directory)
         other = differing(found.definition, definition)
         if other:
-            raise Conflict(f"{directory}: holds another experiment ({'; '.join(other)})", hint="give another --out")
+            hint = "give another --out"
+            if other == [PARTITION]:
+                hint += "; or the --sites, --per-site, seeds and split of this one: they settle who has which records"
+            raise Conflict(f"{directory}: holds another experiment ({'; '.join(other)})", hint=hint)
         return found
 
     @classmethod

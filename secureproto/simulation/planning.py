@@ -64,9 +64,14 @@ class Asked(BaseModel):
     out: Path | None = None
 
     @property
-    def labels(self) -> list[str]:
-        """The methods, one by one: each may be given with commas or for itself."""
+    def named(self) -> list[str]:
+        """The methods that were named, one by one: each may be given with commas or for itself."""
         return [label.strip() for text in self.methods for label in text.split(",") if label.strip()]
+
+    @property
+    def labels(self) -> list[str]:
+        """The methods to run."""
+        return self.named
 
     @property
     def seed_numbers(self) -> range:
@@ -106,7 +111,7 @@ def prepare(asked: Asked) -> Ground:
     """
     study = load(asked.study)
     study = with_rounds(study, asked.rounds or study.rounds.total)
-    if not asked.labels:
+    if not asked.named:
         raise Misconfigured("no method is named", hint="give --methods protoaligned")
     runs_of(asked.labels, study)
     source = SourceOptions(asked.site_column, asked.split_column, asked.delimiter)

@@ -10,6 +10,7 @@ from secureproto.simulation.report.words import (
     POINT_NAMES,
     at_points,
     headed,
+    listed,
     measure_name,
     signed,
     tally,
@@ -22,7 +23,7 @@ from secureproto.simulation.statistics import FEWEST, Interval, Measure
 
 _SHOWN = 4  # methods as chosen, after the first
 
-Best = Mapping[tuple[str, Measure], str]
+Best = Mapping[tuple[str, Measure], tuple[str, ...]]
 
 
 def findings(summary: Summary) -> list[str]:
@@ -42,9 +43,10 @@ def findings(summary: Summary) -> list[str]:
 
 
 def leader(summary: Summary, point: str, best: Best) -> str | None:
-    """The method of the highest mean accuracy at a point; the only one where one alone is ranked there."""
+    """The method of the highest mean accuracy at a point, the first of equals; the only one where one alone is ranked
+    there."""
     scored = list(_accuracies(ranked(summary.methods), point))
-    return best.get((point, "accuracy"), scored[0] if len(scored) == 1 else None)
+    return next(iter(best.get((point, "accuracy"), scored if len(scored) == 1 else ())), None)
 
 
 def _highest(summary: Summary, point: str, best: Best) -> str | None:
@@ -55,8 +57,10 @@ def _highest(summary: Summary, point: str, best: Best) -> str | None:
     what = f"Mean accuracy {POINT_NAMES[point]}"
     if len(found) > 1:
         what = f"Highest mean accuracy {POINT_NAMES[point]}, of {_how_many(summary, found)}"
-    over = found[label]
-    text = f"{what}: {label} with {over.mean.mean:.3f} (worst site {over.worst.mean:.3f})."
+    over, equal = found[label], best.get((point, "accuracy"), ())
+    alike = f"{listed(equal)} alike" if len(equal) > 1 else label
+    worst = "" if len(equal) > 1 else f" (worst site {over.worst.mean:.3f})"
+    text = f"{what}: {alike} with {over.mean.mean:.3f}{worst}."
     return " ".join([text, *_against_reference(summary, label, point), *bounds])
 
 
@@ -116,9 +120,9 @@ def _beside(method: MethodSummary, over: OverSites) -> str:
 def _by_other_measures(best: Best) -> str:
     """As: fedper (balanced accuracy as received and after local training); ditto (AUC as received)."""
     firsts: dict[str, dict[str, list[str]]] = {}
-    for (point, measure), label in best.items():
+    for (point, measure), labels in best.items():
         if measure != "accuracy" and point != CHOSEN:
-            firsts.setdefault(label, {}).setdefault(measure_name(measure), []).append(point)
+            firsts.setdefault(listed(labels), {}).setdefault(measure_name(measure), []).append(point)
     return "; ".join(
         f"{label} ({', '.join(f'{name} {at_points(points)}' for name, points in found.items())})"
         for label, found in firsts.items()

@@ -33,7 +33,7 @@ from secureproto.simulation.report.words import (
     undefined_sites,
 )
 from secureproto.simulation.results import NOT_COMPARED, Part, Summary
-from secureproto.simulation.results.settled import still_rising
+from secureproto.simulation.results.settled import still_rising, trained_longer
 from secureproto.simulation.statistics import FEWEST, LEVEL, MEASURES
 
 _WIDTH = re.compile(r'<svg[^>]*?\swidth="([0-9]+\.?[0-9]*)pt"')
@@ -154,7 +154,7 @@ def _chapter(shown: OnPartition, key: str, more: Mapping[str, str]) -> Chapter:
         key=key,
         name=shown.part.name,
         heading=shown.part.heading,
-        findings=[*findings(summary), *still_rising(shown.part.histories)],
+        findings=[*findings(summary), *trained_longer(summary.methods), *still_rising(shown.part.histories)],
         facts={**_facts(shown), **more},
         notes=counting(summary),
         sections=[section for section in _sections(shown, key) if section.plots or section.tables],

@@ -58,7 +58,7 @@ def by_measure(summary: Summary, measure: Measure) -> Table:
             *(
                 cell
                 for point in points
-                for cell in _of_point(summary, method, point, measure, best.get((point, measure)))
+                for cell in _of_point(summary, method, point, measure, best.get((point, measure), ()))
             ),
         )
         for method in summary.methods
@@ -108,11 +108,11 @@ def _points(summary: Summary) -> list[str]:
 
 
 def _of_point(
-    summary: Summary, method: MethodSummary, point: str, measure: Measure, best: str | None
+    summary: Summary, method: MethodSummary, point: str, measure: Measure, best: tuple[str, ...]
 ) -> Iterator[Cell]:
     at: AtPoint | None = method.points.get(point)
     over: OverSites | None = None if at is None else at.measures.get(measure)
-    yield score(over, best=best == method.label)
+    yield score(over, best=method.label in best)
     yield Cell(DASH if over is None else f"{over.worst.mean:.3f}")
     yield Cell(DASH if over is None else f"{over.spread.mean:.3f}")
     if summary.reference is not None:

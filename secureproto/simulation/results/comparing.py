@@ -123,12 +123,12 @@ def to_reference(
 
 
 def of_best(
-    runs: Runs, best: Mapping[tuple[str, Measure], str], redrawn: float | None = None
+    runs: Runs, best: Mapping[tuple[str, Measure], tuple[str, ...]], redrawn: float | None = None
 ) -> tuple[Comparison, ...]:
-    """The best method at a point by a measure against every other that was scored there."""
+    """The best method at a point by a measure, the first of equals, against every other that was scored there."""
     return tuple(
         found
-        for (point, measure), leader in best.items()
+        for (point, measure), (leader, *_) in best.items()
         for other in runs
         if other != leader and runs[other].get(point)
         if (found := compare(runs, (leader, other), point=point, measure=measure, redrawn=redrawn))

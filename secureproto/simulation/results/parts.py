@@ -68,7 +68,7 @@ def across(parts: Sequence[Part]) -> list[Across]:
             for measure in MEASURES:
                 scores = {part.name: _score(part.summary, label, point, measure) for part in parts}
                 if any(scores.values()):
-                    leads = tuple(name for name in scores if best[name].get((point, measure)) == label)
+                    leads = tuple(name for name in scores if label in best[name].get((point, measure), ()))
                     mean = _mean(list(scores.values())) if of_one_kind(parts) else None
                     found.append(Across(label, point, measure, scores, leads, mean))
     return found

@@ -35,7 +35,7 @@ def _of(summary: Summary) -> Iterator[dict[str, object]]:
         for point, at in points:
             for measure in MEASURES:
                 row = _score(method, point, at, measure)
-                row["best"] = best.get((point, measure)) == method.label
+                row["best"] = method.label in best.get((point, measure), ())
                 yield {**row, **_gain(summary, method, point, measure), **_costs(method)}
         if not points:
             yield {**_score(method, None, None, None), "best": False, **_gain(summary, method), **_costs(method)}

@@ -79,24 +79,25 @@ def summarise(
     )
 
 
-def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], str]:
-    """The label with the highest mean over sites, by point and measure; the first of equals. There is no best where
-    one method alone was scored (only some choose, for one).
+def best_methods(methods: Sequence[MethodSummary]) -> dict[tuple[str, Measure], tuple[str, ...]]:
+    """The label with the highest mean over sites, by point and measure: all of equals, in their order. There is no
+    best where one method alone was scored (only some choose, for one).
 
     A method that lacks a seed is not ranked: its mean is over other runs, maybe over other records. So where none of
     several has all seeds, there is no best. Nor is a bound.
     """
-    best: dict[tuple[str, Measure], str] = {}
+    best: dict[tuple[str, Measure], tuple[str, ...]] = {}
     methods = ranked(methods)
     for point in POINTS:
         for measure in MEASURES:
             means = {
-                method.label: method.points[point].measures[measure].mean.mean
+                method.label: exact(method.points[point].measures[measure].mean.mean)
                 for method in methods
                 if point in method.points and measure in method.points[point].measures
             }
             if len(means) > 1:
-                best[point, measure] = max(means, key=lambda label: exact(means[label]))
+                highest = max(means.values())
+                best[point, measure] = tuple(label for label, mean in means.items() if mean == highest)
     return best
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from secureproto.simulation.results.parts import NOT_COMPARED, Across, Part, across, of_one_kind
 from secureproto.simulation.results.reported import LAST, POINTS
 from secureproto.simulation.results.rows import comparison
-from secureproto.simulation.results.settled import still_rising
+from secureproto.simulation.results.settled import still_rising, trained_longer
 from secureproto.simulation.results.summarise import best_methods, unranked
 from secureproto.simulation.results.summary import MethodSummary, OverSites, Summary
 from secureproto.simulation.statistics import FEWEST, MEASURES, Interval, Measure
@@ -50,7 +50,7 @@ def blocks(parts: Sequence[Part]) -> list[Block]:
     for part in parts:
         before = f"{part.heading}: " if many else ""
         *scores, last = [_scores(part.summary, measure, before) for measure in MEASURES]
-        notes = (*_reading(part.summary), *still_rising(part.histories))
+        notes = (*_reading(part.summary), *trained_longer(part.summary.methods), *still_rising(part.histories))
         found += [*scores, replace(last, notes=notes), _costs(part.summary)]
     return found
 
@@ -64,7 +64,7 @@ def _scores(summary: Summary, measure: Measure, before: str) -> Block:
         for point in (point for point in POINTS if point in method.points):
             over = method.points[point].measures.get(measure)
             row = [Text(method.label), Text(point)]
-            row.append(_mean(over, best.get((point, measure)) == method.label, deviation=True))
+            row.append(_mean(over, method.label in best.get((point, measure), ()), deviation=True))
             row.append(Text(DASH if over is None else f"{over.worst.mean:.3f}"))
             row.append(Text(DASH if over is None else f"{over.spread.mean:.3f}"))
             if summary.reference is not None:

@@ -282,13 +282,13 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     rig.kill()
 
 
-def play(rig: Rig) -> None:
+def play(rig: Rig, *, final: bool = True) -> None:
     """One round, which is the last."""
     agent = with_records(rig, RECORDS)
     agent.step(wait=0)
     number = rig.peer.open()
     agent.step(wait=0)
-    rig.peer.complete(number, final=True)
+    rig.peer.complete(number, final=final)
     agent.step(wait=0)
     rig.kill()
 
@@ -314,7 +314,15 @@ def test_an_enrolled_site_asks_of_its_newest_version_without_a_network(
     assert out.startswith("model ")
     assert "own data only: 50 local trainings of " in err
     assert f"scored on the same {shown['held_out_rows']} held-out rows" in err
+    assert "the study is not over" not in err
     assert shown["verdict"] in out
+
+
+def test_of_a_study_that_goes_on_it_is_said_how_far_it_is(rig: Rig) -> None:
+    play(rig, final=False)
+    assert benefit_sources.of_site(rig.paths, None).notes == (
+        "version 1 of at most 50: the study is not over, and own data only was trained as long as all of it",
+    )
 
 
 def test_the_model_in_use_is_the_one_a_person_holds(rig: Rig) -> None:
@@ -335,6 +343,11 @@ def test_before_the_first_version_and_of_another_study(rig: Rig, capsys: pytest.
     agent._meet(STUDY)
     rig.kill()
     assert ask() == (7, "error: no version of small is here yet")
+    agent = rig.start()
+    agent.step(wait=0)
+    rig.kill()
+    untrained = "no round of small has ended yet: version 0 is the first weights, which nobody has trained"
+    assert ask() == (7, f"error: {untrained}")
     assert ask("--study", "other") == (7, "error: study other is not known here")
     assert run(["simulate", "benefit", "--site-dir", str(rig.root / "none")]) == 2
 

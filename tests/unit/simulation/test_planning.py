@@ -181,3 +181,11 @@ def test_classes_that_a_partition_leaves_out_are_told(tmp_path: Path) -> None:
     (line,) = (line for line in ground.told() if line.startswith("partition: no site has records of "))
     assert line.removeprefix("partition: no site has records of ").partition(" ")[0] in ("healthy", "disease")
     assert not any("no site has" in line for line in prepare(asked(tmp_path, {})).told())
+
+
+@pytest.mark.parametrize("methods", [(), (",",), (" , ,",)])
+def test_no_method_named_is_told_and_not_taken_for_the_baselines_alone(
+    methods: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(Misconfigured, match="no method is named"):
+        prepare(asked(tmp_path, {}, methods=methods))

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from secureproto.simulation.history import RECEIVED, TUNED, History
 from secureproto.simulation.report.findings import findings
-from secureproto.simulation.results import summarise
+from secureproto.simulation.results import Part, summarise
+from secureproto.simulation.results.rows import rows
 from secureproto.simulation.results.summarise import best_methods
+from secureproto.simulation.results.terminal import blocks
 from secureproto.simulation.statistics import paired
 from support.histories import history, record, run, scores
 
@@ -26,12 +28,19 @@ def tied(seeds: int) -> list[History]:
     return [run(method, seed, at) for method, at in both for seed in range(seeds)]
 
 
-def test_equal_methods_are_not_told_to_differ_and_the_first_of_them_is_marked() -> None:
+def test_equal_methods_are_not_told_to_differ_and_all_of_them_are_marked() -> None:
     summary = summarise(tied(4))
     (found,) = (c for c in summary.to_reference if (c.point, c.measure) == (TUNED, "accuracy"))
     assert (found.overall.mean, found.overall.sign) == (0.0, 0)
-    assert best_methods(summary.methods)[TUNED, "accuracy"] == "local"
-    assert "does not hold zero" not in " ".join(findings(summary))
+    assert best_methods(summary.methods)[TUNED, "accuracy"] == ("local", "fedavg")
+    told = " ".join(findings(summary))
+    assert "does not hold zero" not in told
+    assert "of 2 methods: local and fedavg alike with 0.650." in told
+    part = Part("iid", "iid", "digest", "kind", summary, tuple(tied(4)))
+    marked = [row for row in blocks([part])[0].rows if row[1].text == TUNED]
+    assert [(row[0].text, row[2].best) for row in marked] == [("local", True), ("fedavg", True)]
+    told_by_row = [row["best"] for row in rows([part]) if (row["point"], row["measure"]) == (TUNED, "accuracy")]
+    assert told_by_row == [True, True]
 
 
 @pytest.mark.parametrize("at", [{"a": 0.7, "b": 0.6}, {"a": 0.8, "b": 0.5}])

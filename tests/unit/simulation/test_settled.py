@@ -1,7 +1,12 @@
-"""Whether own data only still got better when the rounds ended."""
+"""Whether own data only had the time that it is compared with."""
+
+from dataclasses import replace
+
+import pytest
 
 from secureproto.simulation.history import RECEIVED, History
-from secureproto.simulation.results.settled import still_rising
+from secureproto.simulation.results import summarise
+from secureproto.simulation.results.settled import still_rising, trained_longer
 from support.histories import history, measured, record
 
 
@@ -27,3 +32,16 @@ def test_the_versions_are_named_since_few_may_have_been_scored() -> None:
     history_ = history("local", 0, *(record(n, {RECEIVED: {"a": measured(at)}}) for n, at in scored.items()))
     (line,) = still_rising([history_])
     assert "from version 10 to 29" in line
+
+
+@pytest.mark.parametrize(
+    ("chose", "told"), [({"longer": 2, "midway": 1, "mixed": 9}, 3), ({"mixed": 12}, 0), ({"local": 12}, 0)]
+)
+def test_what_sites_trained_on_longer_is_not_held_against_own_data_only_in_silence(
+    chose: dict[str, int], told: int
+) -> None:
+    alone, ours = summarise([curve("local", 0.1, 0.5), curve("protoaligned", 0.1, 0.6)]).methods
+    lines = trained_longer([alone, replace(ours, choices=chose)])
+    assert len(lines) == bool(told)
+    assert all(line.startswith(f"protoaligned, chosen: {told} of 12 choices come from 10 local") for line in lines)
+    assert trained_longer([replace(ours, choices=chose)]) == []
