@@ -88,6 +88,8 @@ def _reading(summary: Summary) -> tuple[str, ...]:
         parts.append("[95 % interval] paired by seed" if enough else f"under {FEWEST} seeds, so no interval")
     if summary.rule != LAST:
         parts.append("the version reported is the best on validation records")
+    if summary.target is not None:
+        parts.append(f"rounds to {summary.target:g}: by the mean as received, of fedavg-ft after local training")
     chosen = [CHOICES] if any(method.choices for method in summary.methods) else []
     return ("; ".join(parts), *chosen, *([lacking] if lacking else []))
 
