@@ -11,6 +11,8 @@ import os
 import re
 import sys
 from importlib.metadata import EntryPoint, entry_points, requires
+from io import TextIOWrapper
+from pathlib import Path
 
 import click
 
@@ -80,7 +82,18 @@ def build() -> click.Group:
 
 def main() -> None:
     """Run one command and exit with its code."""
+    _demand_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _demand_streams() -> None:
+    """A stream that was closed is nobody's to read; one that cannot say ± says ? in its place, and does not fail."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def run(arguments: list[str]) -> int:

@@ -21,6 +21,7 @@ FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 SHARE = click.FloatRange(0, 1, max_open=True)
 SOME = click.FloatRange(0, 1, min_open=True, max_open=True)
 AT_LEAST_1 = click.IntRange(1)
+ROUNDS = click.IntRange(1, 1_000_000)  # as rounds.total of a study
 
 
 def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -79,12 +80,12 @@ DIVISION = _options(
     ),
 )
 RUNS = _options(
-    click.option("--rounds", type=AT_LEAST_1, help="In place of the study's rounds.total."),
+    click.option("--rounds", type=ROUNDS, help="In place of the study's rounds.total."),
     click.option("--seeds", type=click.IntRange(1, 100_000), default=3, show_default=True, help="Number of seeds."),
     click.option(
         "--first-seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="The first of them."
     ),
-    click.option("--evaluate-every", type=AT_LEAST_1, default=1, show_default=True, help="Rounds between scores."),
+    click.option("--evaluate-every", type=ROUNDS, default=1, show_default=True, help="Rounds between scores."),
     click.option(
         "--choice/--no-choice",
         default=True,

@@ -79,11 +79,19 @@ class Request(Asked):
 
 @dataclass(frozen=True)
 class Reporting:
-    """How results are told: the reported version, a target accuracy, the method to compare with."""
+    """How results are told: the reported version, a target accuracy, the method to compare with.
+
+    Raises:
+        Misconfigured: a target that is no accuracy.
+    """
 
     rule: Rule = "last"
     target: float | None = None
     reference: str = "local"
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not 0 <= self.target <= 1:  # not a number, for one
+            raise Misconfigured("--target is an accuracy from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -271,8 +279,6 @@ def _ratio(divisions: Divisions) -> float | None:
 
 def _check(request: Request, reporting: Reporting) -> None:
     """What can be wrong with how results are to be told."""
-    if reporting.target is not None and not 0 <= reporting.target <= 1:
-        raise Misconfigured("--target is an accuracy from 0 to 1")
     if reporting.reference != "local" and reporting.reference not in set(_names(request)):
         raise Misconfigured(
             f"--reference {reporting.reference}: is none of the methods", hint="name one of --methods"

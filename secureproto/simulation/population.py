@@ -5,6 +5,7 @@ records are copied out of the pool when they are asked for and not before, so th
 memory than the pool itself.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -18,7 +19,14 @@ from secureproto.simulation.shift import Shift
 from secureproto.wire import canonical
 
 Rows = NDArray[np.int64]
+MAX_SITE_NAME = 63  # as of a site in a federation; it stands in file names and in the heads of tables
+_SITE_NAME = re.compile(rf"[^./][^/]{{0,{MAX_SITE_NAME - 1}}}")
 POOL_LABEL = b"secureproto/v1/simulation-pool"
+
+
+def can_name_a_site(name: str) -> bool:
+    """Whether a text holds nothing that a file system or a terminal could stumble over."""
+    return _SITE_NAME.fullmatch(name) is not None and name.isprintable()
 
 
 @dataclass(frozen=True, eq=False)

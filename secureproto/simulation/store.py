@@ -76,7 +76,11 @@ class RunStore:
         database = self._connect(":memory:" if self._path is None else f"file:{quote(os.fsencode(self._path))}")
         if not database.execute("select 1 from sqlite_master").fetchall():
             self._log(database)
-            database.executescript(_TABLES)
+            try:
+                database.executescript(_TABLES)
+            except BaseException:
+                self._logging = False  # a disk that is full: `close` has no database to bring its log into the file
+                raise
         return database
 
     def _log(self, database: sqlite3.Connection) -> None:

@@ -33,8 +33,9 @@ MAX_SITES = 100_000  # the coordinator keeps one row a site and round
 
 Name = Annotated[str, AfterValidator(plain_name)]
 Seconds = Annotated[int, BeforeValidator(parse_duration)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+MAX_NUMBER = 1e38  # weights are float32, which end at 3.4e38: torch refuses to multiply by more
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
+NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Feature = Annotated[NumberFeature | CategoryFeature, Field(discriminator="kind")]
 

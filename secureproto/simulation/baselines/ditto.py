@@ -17,7 +17,6 @@ decay. Its λ for Fashion-MNIST is 1; it can also choose a λ for each site, her
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import ClassVar
 
 from secureproto.learning.arrays import load_arrays, to_arrays
@@ -27,6 +26,7 @@ from secureproto.simulation.baselines.fedavg import FedAvg
 from secureproto.simulation.baselines.local_part import draws, head_predictor, plain_loss, train_part, with_model
 from secureproto.simulation.method import Predictor, Sent, Update, Visit
 from secureproto.simulation.population import SiteData
+from secureproto.study.schema import MAX_NUMBER
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Ditto(FedAvg):
     grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"lam": (0.1, 0.5, 1.0, 2.0)}
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.lam) and self.lam >= 0):
-            raise ValueError("lam is a number from 0 on")
+        if not 0 <= self.lam <= MAX_NUMBER:
+            raise ValueError("lam is a number from 0 on, up to 1e38")
 
     def use(self, model: Model, data: SiteData, visit: Visit) -> Predictor:
         """v_k."""

@@ -30,7 +30,6 @@ the study's (there 0.5 and 5e-4 for every method).
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -48,7 +47,7 @@ from secureproto.simulation.baselines.parts import extractor_of, head_of, head_t
 from secureproto.simulation.baselines.simplex import Unsolved, minimise
 from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
 from secureproto.simulation.population import SiteData
-from secureproto.study.schema import StudyFile
+from secureproto.study.schema import MAX_NUMBER, StudyFile
 from secureproto.wire.layouts import PROTOTYPE_AGE, PROTOTYPES
 
 STATISTICS, VARIANCE = "statistics", "variance"  # what is sent as h_i (C, d) and V_i (1,)
@@ -77,10 +76,10 @@ class FedPAC:
     def __post_init__(self) -> None:
         if self.head_epochs < 1:
             raise ValueError("head_epochs is a whole number from 1 on")
-        if not (isfinite(self.head_learning_rate) and self.head_learning_rate > 0):
-            raise ValueError("head_learning_rate is a number over 0")
-        if not (isfinite(self.lam) and self.lam >= 0):
-            raise ValueError("lam is a number from 0 on")
+        if not 0 < self.head_learning_rate <= MAX_NUMBER:
+            raise ValueError("head_learning_rate is a number over 0, up to 1e38")
+        if not 0 <= self.lam <= MAX_NUMBER:
+            raise ValueError("lam is a number from 0 on, up to 1e38")
 
     def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
         """One common head, and no class with a centroid."""

@@ -28,7 +28,6 @@ prototype it had.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -46,7 +45,7 @@ from secureproto.learning.training import Diverged, Plan, train
 from secureproto.simulation.baselines.local_part import draws, head_predictor, nobody, with_model
 from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
 from secureproto.simulation.population import SiteData
-from secureproto.study.schema import StudyFile
+from secureproto.study.schema import MAX_NUMBER, StudyFile
 from secureproto.wire.layouts import PROTOTYPE_AGE, PROTOTYPES
 
 HEAD, PROTOTYPE = "head", "prototype"
@@ -69,8 +68,8 @@ class FedProto:
     grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"lam": (0.1, 1.0, 4.0), "inference": (HEAD, PROTOTYPE)}
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.lam) and self.lam >= 0):
-            raise ValueError("lam is a number from 0 on")
+        if not 0 <= self.lam <= MAX_NUMBER:
+            raise ValueError("lam is a number from 0 on, up to 1e38")
         if self.inference not in (HEAD, PROTOTYPE):
             raise ValueError(f"inference is {HEAD} or {PROTOTYPE}")
 

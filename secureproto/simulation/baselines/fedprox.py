@@ -12,7 +12,6 @@ in a round. Sites that do less of the work than others (the paper's stragglers) 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar
 
 from secureproto.learning.arrays import to_arrays
@@ -22,6 +21,7 @@ from secureproto.simulation.baselines.fedavg import FedAvg
 from secureproto.simulation.baselines.local_part import head_predictor, train_part
 from secureproto.simulation.method import Sent, Update, Visit
 from secureproto.simulation.population import SiteData
+from secureproto.study.schema import MAX_NUMBER
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class FedProx(FedAvg):
     grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"mu": (0.001, 0.01, 0.1, 1.0)}
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.mu) and self.mu >= 0):
-            raise ValueError("mu is a number from 0 on")
+        if not 0 <= self.mu <= MAX_NUMBER:
+            raise ValueError("mu is a number from 0 on, up to 1e38")
 
     def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
         """w_{t+1}^k ≈ argmin_w h_k(w; w_t), from w_t."""

@@ -4,7 +4,6 @@ Invariants: a record has the vector here that it has at a site with the same stu
 order, its training part first; several files are as many natural sites, called by the files' names.
 """
 
-import re
 import stat
 from collections import Counter
 from collections.abc import Sequence
@@ -24,12 +23,10 @@ from secureproto.errors import Misconfigured
 from secureproto.learning.dataset import Records
 from secureproto.simulation.data.hints import hints_for
 from secureproto.simulation.data.reading import Reading, SourceOptions
-from secureproto.simulation.population import Pool
+from secureproto.simulation.population import MAX_SITE_NAME, Pool, can_name_a_site
 from secureproto.study.schema import StudyFile
 
 CSV, NPZ, FOLDER = ".csv", ".npz", "a folder of images"
-MAX_SITE_NAME = 63  # as of a site in a federation; it stands in file names and in the heads of tables
-_SITE = re.compile(rf"[^./][^/]{{0,{MAX_SITE_NAME - 1}}}")
 
 NOTHING_HELD_OUT = HoldOut(0, bytes(KEY_BYTES))  # the parts are drawn later, from the pool: this key divides nothing
 
@@ -170,7 +167,7 @@ def _marked(loaded: Loaded, site: str = "") -> Marked:
 
 def _check_sites(names: set[str], where: str) -> None:
     """Names of sites stand in file names, so what a file system or a terminal could stumble over is refused."""
-    bad = sum(not _SITE.fullmatch(name) or not name.isprintable() for name in names)
+    bad = sum(not can_name_a_site(name) for name in names)
     if bad:
         raise Misconfigured(
             f"{where}: {bad} of {len(names)} cannot name a site",

@@ -11,6 +11,7 @@ Invariant: what is loaded is what was saved, of the same records, or an error.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +22,7 @@ from secureproto.errors import Conflict, IntegrityBroken, Misconfigured
 from secureproto.regular import read_regular
 from secureproto.simulation.disk import read_owned
 from secureproto.simulation.partition.division import Divisions, Options, Partition, Split
-from secureproto.simulation.population import Pool, Rows, SiteRows
+from secureproto.simulation.population import Pool, Rows, SiteRows, can_name_a_site
 from secureproto.simulation.shift import Shift
 from secureproto.wire import canonical
 
@@ -119,7 +120,24 @@ def load(path: Path, pool: Pool, *, digest: str | None = None) -> Divisions:
         raise Conflict(f"{path} divides other records than these", hint="give the data it was drawn from")
     if max(_highest(each) for each in read.partitions) >= len(pool.records):
         raise Misconfigured(f"{path} has rows that these records do not have", hint="draw it again")
+    for each in read.partitions:
+        _demand_apart(path, each)
     return divisions
+
+
+def _demand_apart(path: Path, draw: _Draw) -> None:
+    """No row is learned from or chosen by twice, or scored on as well. Sites may share rows that are scored on."""
+    sites = draw.sites.values()
+    learned = [row for site in sites for row in (*site.train, *site.validation)]
+    scored = {row for site in sites for row in site.test}
+    twice = len(learned) - len(set(learned))
+    if twice or any(len(set(site.test)) < len(site.test) for site in sites):
+        raise Misconfigured(f"{path}: seed {draw.seed}: a row stands there twice", hint="draw it again")
+    if not scored.isdisjoint(learned):
+        raise Misconfigured(
+            f"{path}: seed {draw.seed}: a row to test by is one to train or to validate by as well",
+            hint="scores on it would mean nothing: draw it again",
+        )
 
 
 def _content(divisions: Divisions) -> dict[str, object]:
@@ -185,18 +203,18 @@ def _partition(read: _File, draw: _Draw) -> Partition:
         seed=draw.seed,
         minimum=asked.minimum,
     )
+    if not read.scheme.isprintable() or not all(map(can_name_a_site, draw.sites)):
+        raise ValueError("a text that could not have been saved")
     sites = {name: _site(draw.sites[name]) for name in sorted(draw.sites)}
     return Partition(read.scheme, options, read.pool, sites)
 
 
 def _site(site: _Site) -> SiteRows:
-    shift = site.shift
-    return SiteRows(
-        _rows(site.train),
-        _rows(site.test),
-        _rows(site.validation),
-        None if shift is None else Shift(float(shift.gain), float(shift.offset), shift.quarter_turns),
-    )
+    said = site.shift
+    shift = None if said is None else Shift(float(said.gain), float(said.offset), said.quarter_turns)
+    if shift is not None and not (isfinite(shift.gain) and isfinite(shift.offset)):
+        raise ValueError("a shift that could not have been saved")
+    return SiteRows(_rows(site.train), _rows(site.test), _rows(site.validation), shift)
 
 
 def _rows(rows: list[int]) -> Rows:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from secureproto.errors import Misconfigured
-from secureproto.simulation.command import Request, session
+from secureproto.simulation.command import Reporting, Request, session
 from secureproto.simulation.heart.hospitals import study_path
 from secureproto.simulation.partition.division import Divisions, Options, Partition
 from secureproto.simulation.partition.file import digest_of
@@ -189,3 +189,9 @@ def test_no_method_named_is_told_and_not_taken_for_the_baselines_alone(
 ) -> None:
     with pytest.raises(Misconfigured, match="no method is named"):
         prepare(asked(tmp_path, {}, methods=methods))
+
+
+@pytest.mark.parametrize("target", [float("nan"), float("inf"), -0.1, 1.1])
+def test_a_target_that_is_no_accuracy_is_refused_wherever_results_are_told(target: float) -> None:
+    with pytest.raises(Misconfigured, match="--target is an accuracy from 0 to 1"):
+        Reporting(target=target)

@@ -1,6 +1,8 @@
 """The store of a run: what is put is got to the last bit, a transaction is all or nothing, a file has one user."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,6 +215,28 @@ def test_a_full_disk_is_told_and_what_was_there_stays(store: RunStore) -> None:
     with store.transaction():
         store.put("shared", arrays(3))
     assert store.get("shared")["w"][0] == 3
+
+
+def test_a_disk_that_is_full_from_the_start_is_told(tmp_path: Path) -> None:
+    """A process that may write 8 KiB a file: enough for the lock, too little for the tables."""
+    program = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from secureproto.errors import Unavailable\n"
+        "from secureproto.simulation.store import RunStore\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "try:\n"
+        "    RunStore(Path(sys.argv[1]))\n"
+        "except Unavailable as error:\n"
+        "    print('told:', error.message)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "run.sqlite")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("told:"), done.stderr[-500:]
+    store = RunStore(tmp_path / "run.sqlite")  # with room, it begins
+    store.put("shared", arrays(1))
+    store.close()
 
 
 def fill(store: RunStore) -> None:

@@ -151,3 +151,61 @@ def test_a_signed_but_meaningless_file_is_refused(tmp_path: Path, key: str, valu
 def test_the_file_holds_no_record(tmp_path: Path) -> None:
     content = json.loads(saved(tmp_path, drawn()).read_text())
     assert set(content) == {"format", "digest", "scheme", "pool", "repeated", "options", "partitions"}
+
+
+def resigned(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The file of a draw over two sites, changed, with the digest that fits the change."""
+    content = json.loads(saved(path, drawn("iid")).read_text())
+    del content["digest"]
+    change(content["partitions"][0]["sites"])
+    digest = canonical.labelled_digest(FORMAT, canonical.encode(content))
+    (path / "partition.json").write_bytes(canonical.encode({**content, "digest": digest}))
+    return path / "partition.json"
+
+
+def also_in(part: str, source: str, other: str, *, to_another: bool = False) -> Callable[[dict[str, Any]], None]:
+    """A row of one part of a site also in a part of it, or of another site."""
+
+    def change(sites: dict[str, Any]) -> None:
+        first, second, *_ = sorted(sites)
+        sites[second if to_another else first][other].append(sites[first][source][0])
+
+    change.__name__ = part
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (also_in("own test row", "test", "train"), "a row to test by"),
+        (also_in("own test row, to choose by", "test", "validation"), "a row to test by"),
+        (also_in("another's test row", "test", "train", to_another=True), "a row to test by"),
+        (also_in("validated", "validation", "train"), "a row stands there twice"),
+        (also_in("doubled", "train", "train"), "a row stands there twice"),
+        (also_in("doubled test row", "test", "test"), "a row stands there twice"),
+        (also_in("in two sites", "train", "train", to_another=True), "a row stands there twice"),
+    ],
+)
+def test_a_partition_that_learns_from_what_it_is_scored_on_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        load(resigned(tmp_path, change), POOL)
+
+
+def test_sites_may_share_rows_that_they_are_scored_on(tmp_path: Path) -> None:
+    load(resigned(tmp_path, also_in("shared", "test", "test", to_another=True)), POOL)
+
+
+def named_badly(sites: dict[str, Any]) -> None:
+    sites["../\x1b]0;title"] = sites.pop(min(sites))
+
+
+def shifted_out_of_range(sites: dict[str, Any]) -> None:
+    sites[min(sites)]["shift"] = {"gain": "1e400", "offset": "0.0", "quarter_turns": 0}
+
+
+@pytest.mark.parametrize("change", [named_badly, shifted_out_of_range])
+def test_what_could_not_have_been_saved_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    with pytest.raises(Misconfigured, match="not a partition that was saved"):
+        load(resigned(tmp_path, change), POOL)
