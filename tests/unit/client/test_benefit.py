@@ -374,3 +374,9 @@ def test_an_export_names_its_version() -> None:
     assert benefit_sources._version({"model": "12"}, SMALL) == 12
     assert benefit_sources._version({"model": "12-local"}, SMALL) == 12
     assert benefit_sources._version({"model": "x"}, SMALL) == benefit_sources._version({}, SMALL) == 4
+
+
+@pytest.mark.parametrize("name", ["0", "0-local"])
+def test_an_exported_model_that_nobody_has_trained_is_refused(name: str) -> None:
+    with pytest.raises(Misconfigured, match="version 0: the first weights"):
+        benefit_sources._version({"model": name}, SMALL)

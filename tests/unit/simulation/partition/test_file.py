@@ -194,7 +194,9 @@ def test_a_partition_that_learns_from_what_it_is_scored_on_is_refused(
 
 
 def test_sites_may_share_rows_that_they_are_scored_on(tmp_path: Path) -> None:
-    load(resigned(tmp_path, also_in("shared", "test", "test", to_another=True)), POOL)
+    (partition,) = load(resigned(tmp_path, also_in("shared", "test", "test", to_another=True)), POOL).partitions
+    first, second, *_ = (partition.sites[site] for site in sorted(partition.sites))
+    assert first.test[0] in second.test
 
 
 def named_badly(sites: dict[str, Any]) -> None:
