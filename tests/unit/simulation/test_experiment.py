@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load
 
-from secureproto.errors import IntegrityBroken, Misconfigured
+from secureproto.errors import Conflict, IntegrityBroken, Misconfigured
 from secureproto.simulation.definition import Definition
 from secureproto.simulation.engines.inprocess import InProcess
 from secureproto.simulation.experiment import Execution, Experiment, runs_of, with_fine_tuned, with_rounds
@@ -42,6 +42,13 @@ def test_runs_of_two_seeds_differ(experiment: Experiment) -> None:
         store.close()
     assert found[0]
     assert all(found[0][name] != found[1][name] for name in found[0])
+
+
+def test_another_division_of_the_records_is_told_with_what_settles_it(experiment: Experiment) -> None:
+    asked = experiment.definition.model_copy(update={"partition_digest": "e"})
+    with pytest.raises(Conflict, match="another division of the records") as caught:
+        Experiment.begin(experiment.directory, asked, SimStudy(total=1).file())
+    assert "--sites, --per-site, seeds and split" in caught.value.hint
 
 
 def test_a_run_that_was_asked_for_is_not_another_s(experiment: Experiment) -> None:
