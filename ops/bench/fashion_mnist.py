@@ -173,7 +173,7 @@ def run(name: str, arguments: argparse.Namespace) -> None:
 
 def kept(history: History, partition: str) -> dict[str, object]:
     """What is kept of a run: scores of every site after the last round, the curve of their means, bytes, seconds."""
-    last = history.rounds[-1].sites
+    last = history.rounds[-1].sites if history.rounds else {}  # it may diverge in its first round
     curve = {
         record.number: {point: round(mean(record.sites, point), 5) for point in (RECEIVED, TUNED)}
         for record in history.rounds
@@ -186,7 +186,7 @@ def kept(history: History, partition: str) -> dict[str, object]:
         "chosen": dict(Counter(site.chosen for site in last.values() if site.chosen is not None)),
         "curve": curve,
         "bytes_sent_a_site": sum(site.bytes_sent for record in history.rounds for site in record.sites.values())
-        / len(last),
+        / max(len(last), 1),
         "seconds": round(sum(record.seconds for record in history.rounds), 1),
     }
 
