@@ -209,7 +209,7 @@ def table() -> None:
         for label, runs in found.items():
             ended = [one for one in runs if one["failure"] is None]
             sites = [site for run in ended for site in run["sites"].values()]
-            points = [point for point in POINTS if all(point in site for site in sites)]
+            points = [point for point in POINTS if sites and all(point in site for site in sites)]
             columns = [f"{point} {summary(ended, point)}" for point in points]
             print(f"  {label:40s} {'   '.join(columns)}   seeds {len(ended)} of {len(runs)}")
 

@@ -3,12 +3,14 @@
 import importlib.util
 import sys
 from argparse import Namespace
+from json import dumps
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from secureproto.simulation.experiment import runs_of
+from secureproto.simulation.history import History
 from secureproto.simulation.tuning import planned
 from secureproto.study.file import load
 
@@ -50,3 +52,20 @@ def test_the_runs_on_fashion_mnist_can_be_planned(tmp_path: Path, monkeypatch: p
     for name, setting in fashion.SETTINGS.items():
         asked = fashion.request(name, fashion.labels_of(setting, setting.methods), tmp_path)
         assert len(runs_of(asked.labels, load(asked.study))) == len(setting.methods)
+
+
+def test_a_run_that_diverges_in_its_first_round_is_kept_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fashion = bench("fashion_mnist", monkeypatch)
+    monkeypatch.setattr(fashion, "RESULTS", tmp_path)
+    lost = History(
+        method="local", title="Own data only", seed=1, rounds=(), complete=False, failure="diverged in round 0"
+    )
+    found = fashion.kept(lost, "0" * 64)
+    assert found["failure"] == "diverged in round 0"
+    assert (found["sites"], found["bytes_sent_a_site"]) == ({}, 0)
+    (tmp_path / "iid").mkdir()
+    (tmp_path / "iid" / "local.1.json").write_text(dumps(found))
+    fashion.table()
+    assert " ".join(capsys.readouterr().out.split()) == "iid: iid, 40 rounds local seeds 0 of 1"
