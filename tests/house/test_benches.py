@@ -69,3 +69,15 @@ def test_a_run_that_diverges_in_its_first_round_is_kept_and_told(
     (tmp_path / "iid" / "local.1.json").write_text(dumps(found))
     fashion.table()
     assert " ".join(capsys.readouterr().out.split()) == "iid: iid, 40 rounds local seeds 0 of 1"
+
+
+def test_a_setting_has_the_best_of_the_rates_that_it_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    fashion = bench("fashion_mnist", monkeypatch)
+    rates = {
+        name: {label.rpartition(":learning_rate=")[2] for label in fashion.labels_of(setting, setting.methods)}
+        for name, setting in fashion.SETTINGS.items()
+        if not setting.published_rate
+    }
+    assert rates == {"dirichlet-0.1": {"0.1"}, "dirichlet-1": {"0.1"}, "iid": {"0.1"}, "two-classes": {"0.03"}}
+    published = fashion.labels_of(fashion.SETTINGS["fedpac"], fashion.ALL)
+    assert not [label for label in published if ":learning_rate=" in label]
