@@ -2,11 +2,15 @@
 
 Every step of the site may be cut off (the journal sees to that), so a stop need not wait for one: it is an
 exception out of whatever runs, be it a long poll or a training of hours.
+
+Python ignores an exception that is raised while it runs a finalizer or a weak reference's callback (at the end of an
+import, for one), and tells `sys.unraisablehook` of it. A stop that was lost like that comes again a moment later.
 """
 
 import fcntl
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +23,8 @@ from secureproto_client.paths import SitePaths
 
 T = TypeVar("T")
 
+AGAIN = 0.05  # seconds: by then whatever swallowed the stop is over
+
 
 class Stopped(BaseException):
     """Somebody asked the client to end. Not an Exception: nothing that handles failures may take it for one."""
@@ -26,23 +32,37 @@ class Stopped(BaseException):
 
 def in_good_order(work: Callable[[], T]) -> T | None:
     """The result of `work`; None when SIGTERM ended it, wherever it was, from its first step to its last."""
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    told = sys.unraisablehook
     try:
         _stop_on_signals()
         return work()
     except Stopped:
         return None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)  # before its handler goes: what is left of it would kill the process
+        sys.unraisablehook = told
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop_on_signals() -> None:
-    """From now on SIGTERM raises `Stopped` in the main thread."""
+    """From now on SIGTERM raises `Stopped` in the main thread, until it has been heard."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the way out must not be interrupted
         raise Stopped
 
+    tell = sys.unraisablehook
+
+    def lost(ignored: "sys.UnraisableHookArgs") -> None:
+        if ignored.exc_type is Stopped:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+        else:
+            tell(ignored)
+
+    sys.unraisablehook = lost
+    signal.signal(signal.SIGALRM, stop)
     signal.signal(signal.SIGTERM, stop)
 
 
