@@ -83,6 +83,13 @@ def accept(study: Study, signed: bytes, *, paths: SitePaths, settings: Settings,
             reasons=("study_not_accepted",),
             hint="compare the study files, then correct the digest in client.toml",
         )
+    if study.file.privacy is not None:
+        # without a ledger nothing could be charged before it leaves
+        raise PolicyDenied(
+            f"study {study.name} has [privacy], which this version cannot enforce",
+            reasons=("privacy_not_enforced",),
+            hint="nothing was sent; install a version that keeps a privacy ledger",
+        )
     facts.demand_pinned(study.pin)
     replace(paths.studies / f"{study.name}.json", signed)
     facts.pin(study.pin)

@@ -27,6 +27,7 @@ REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+).*; extra == .(?P<extra>[a-z
 # One line a noun; a verb's line comes from its own docstring when the noun's help is asked for.
 NOUNS = {
     "audit": "Read and verify the tamper-evident log.",
+    "budget": "What privacy costs: plan noise and rounds before anyone signs.",
     "client": "Run a site: enrol, train, predict, keep models.",
     "client model": "The models this site holds: list, use, roll back, export.",
     "demo": "Four hospitals and a server on this machine, end to end.",

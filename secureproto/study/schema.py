@@ -23,6 +23,7 @@ from secureproto.study.checks import (
     refuse_duplicates,
 )
 from secureproto.study.columns import CategoryFeature, Line, NumberFeature, Text
+from secureproto.study.privacy import PrivacySection
 
 MAX_CLASSES = 10_000  # C × (d+1) sums stay within a few hundred MB at d = 4096
 MAX_FEATURES = 2_000  # 130 bytes each fill the limit of a study file
@@ -252,6 +253,7 @@ class StudyFile(Section):
     rounds: RoundsSection
     stopping: StoppingSection | None = None
     bounds: BoundsSection = BoundsSection()
+    privacy: PrivacySection | None = None
 
     @property
     def reports_loss(self) -> bool:
@@ -269,7 +271,20 @@ class StudyFile(Section):
             raise refuse("stopping.patience", f"never reached in {self.rounds.total} rounds; allowed: fewer")
         if self.training.alignment_warmup_rounds > self.rounds.total:
             raise refuse("training.alignment_warmup_rounds", "over rounds.total; allowed: up to rounds.total")
+        if self.privacy is not None:
+            self._check_private()
         return self
+
+    def _check_private(self) -> None:
+        """What would leave without a charge, or make one record count for more than it is charged for."""
+        if not self.model.normalise_embedding:
+            raise refuse("model.normalise_embedding", "false, which [privacy] excludes; allowed: true")
+        if self.stopping is not None:
+            raise refuse("stopping", "a loss would leave without noise; allowed with [privacy]: leave it out")
+        if self.prototypes.weighting != "samples":
+            raise refuse("prototypes.weighting", "with [privacy] noisy sums are divided once; allowed: samples")
+        if self.relation.representation != "prior" or self.relation.form == "linear":
+            raise refuse("relation", "with [privacy] heads are mixed by noisy sums; allowed: prior, no linear form")
 
     def _check_shape(self) -> None:
         shape = {"channels": self.model.channels, "height": self.model.height, "width": self.model.width}

@@ -94,6 +94,12 @@ def check(descriptor: StudyDescriptor, *, shared: bytes, head: bytes) -> Plan:
     data = base64url.decode(descriptor.file)
     if study_file.digest(data) != descriptor.study_digest or plan.file.name != descriptor.study:
         raise Rejected(Reason.POLICY_DIGEST, "the study's digest or name is not that of its file")
+    if plan.file.privacy is not None:
+        # without a ledger nothing could be charged before it leaves: a promise that is not kept is not made
+        raise Misconfigured(
+            f"study {descriptor.study}: [privacy]: this version runs such a study in simulate only",
+            hint="leave the section out, and every receipt says unprotected; or wait for the ledger",
+        )
     model = descriptor.model
     if model.digest() != descriptor.schema_digest:
         raise Rejected(Reason.SCHEMA, "the schema digest is not that of the model")

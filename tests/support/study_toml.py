@@ -41,6 +41,27 @@ def tabular_table() -> Table:
     )
 
 
+def private_table() -> Table:
+    """A valid tabular study with privacy for training and prototypes."""
+    table = tabular_table()
+    del table["stopping"]
+    put(table, "model.normalise_embedding", True)
+    table["privacy"] = {
+        "max_epsilon_study": 8.0,
+        "max_delta": 1e-5,
+        "training": {
+            "noise_multiplier": 1.5,
+            "max_grad_norm": 1.0,
+            "sample_rate": 0.1,
+            "steps": 20,
+            "expected_batch": 8.0,
+            "learning_rate": 0.5,
+        },
+        "prototypes": {"noise_multiplier": 4.0},
+    }
+    return table
+
+
 def image_table() -> Table:
     """A valid image study of 8 × 6 grey pixels."""
     table = tabular_table()

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from secureproto.crypto import envelope
-from secureproto.errors import IntegrityBroken
+from secureproto.errors import IntegrityBroken, PolicyDenied
+from secureproto.study import file as study_files
 from secureproto_client import delivery, studies
 from secureproto_client.agent import Agent
 from secureproto_client.journal import State
 from secureproto_client.pointer import Pointer
 from support.site_peer import STUDY, Peer
 from support.site_rig import SETTINGS, Rig, enrolled, torch_learner
+from support.study_toml import dumps, private_table
 
 
 @pytest.fixture
@@ -84,6 +86,17 @@ def test_a_study_that_was_pinned_is_never_replaced(rig: Rig) -> None:
     with pytest.raises(IntegrityBroken, match="this site accepted"):
         studies.accept(study, signed, paths=site.paths, settings=site.settings, facts=site.facts)
     assert kept.read_bytes() == before
+
+
+def test_a_study_whose_privacy_nothing_would_enforce_is_not_accepted(rig: Rig) -> None:
+    agent = rig.start()
+    agent.step(wait=0)
+    site, pinned = agent.site, agent._studies[STUDY]
+    promised = study_files.load(dumps(private_table()))
+    study = studies.Study(pinned.descriptor)
+    study.__dict__["file"] = promised  # what is parsed from the descriptor's bytes, once
+    with pytest.raises(PolicyDenied, match=r"has \[privacy\], which this version cannot enforce"):
+        studies.accept(study, b"", paths=site.paths, settings=site.settings, facts=site.facts)
 
 
 def test_a_newer_root_document_is_followed_before_anything_else(rig: Rig) -> None:

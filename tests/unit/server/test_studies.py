@@ -7,6 +7,7 @@ from secureproto.crypto.envelope import sign, sign_threshold
 from secureproto.crypto.keys import FileSigner
 from secureproto.crypto.sealing import sealed_length
 from secureproto.errors import Conflict, Misconfigured, NotFound, Rejected
+from secureproto.study import file as study_file
 from secureproto.wire import base64url, layouts
 from secureproto.wire.messages import Person, StudyDescriptor, TensorEntry
 from secureproto.wire.reasons import Reason
@@ -64,6 +65,23 @@ def test_a_bound_that_excludes_the_studys_own_model_is_told_at_once() -> None:
             continue
         with pytest.raises(Misconfigured, match=f"bounds.max_upload_bytes: {bound} is less .* allowed: {length} or"):
             studies.check(study.descriptor(NAME), shared=shared, head=head)
+
+
+PRIVACY = """
+[privacy]
+max_epsilon_study = 8.0
+max_delta = 1e-5
+[privacy.prototypes]
+noise_multiplier = 4.0
+"""
+
+
+def test_privacy_that_nothing_would_enforce_is_not_promised() -> None:
+    descriptor = STUDY.descriptor(NAME)
+    file = STUDY.file().replace(b"[data]\n", b"normalise_embedding = true\n[data]\n") + PRIVACY.encode()
+    text = {"file": base64url.encode(file), "study_digest": study_file.digest(file)}
+    with pytest.raises(Misconfigured, match=r"\[privacy\]: this version runs such a study in simulate only"):
+        studies.check(descriptor.model_copy(update=text), shared=STUDY.shared_bytes(), head=STUDY.head_bytes())
 
 
 def test_a_study_is_signed_by_somebody_of_the_root_document(parts: Parts) -> None:

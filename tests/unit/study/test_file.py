@@ -10,6 +10,7 @@ from secureproto.errors import Misconfigured
 from secureproto.study.checks import Section
 from secureproto.study.columns import CategoryFeature, NumberFeature
 from secureproto.study.file import digest, load
+from secureproto.study.privacy import PrivacySection, PrivatePrototypes, PrivateTraining
 from secureproto.study.schema import (
     BoundsSection,
     DataSection,
@@ -36,6 +37,9 @@ SECTIONS: list[type[Section]] = [
     RoundsSection,
     StoppingSection,
     BoundsSection,
+    PrivacySection,
+    PrivateTraining,
+    PrivatePrototypes,
 ]
 
 
