@@ -79,7 +79,7 @@ def relation_rows(unit: F64, options: Options, *, start: int, stop: int, records
         ValueError: `evidence` without the records a class.
     """
     rows: F64 = unit[start:stop] @ unit.T
-    _weigh(rows, options, None if records is None else records[start:stop])
+    weigh(rows, options, None if records is None else records[start:stop])
     zero = ~unit[start:stop].any(axis=1)
     total = rows.sum(axis=1)
     alone = np.flatnonzero(zero | (total <= 0))
@@ -92,7 +92,7 @@ def relation_rows(unit: F64, options: Options, *, start: int, stop: int, records
     return rows
 
 
-def _weigh(rows: F64, options: Options, records: F64 | None) -> None:
+def weigh(rows: F64, options: Options, records: F64 | None) -> None:
     """Cosines into unnormalised weights, in place; `records` of the rows' own sites."""
     match options.normalisation:
         case "row_sum":

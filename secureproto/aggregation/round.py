@@ -7,6 +7,9 @@
     4. Global prototypes (`prototypes`), extractor (`extractor`), mixed heads (`relation`, `heads`), the late
        joiner's head (`heads`), the federation's loss (`stopping`).
 
+Under privacy class sums are noisy releases, in every so many rounds, and zeros in the others: `private_round` takes
+the place of prototypes, relation and heads, and every site weighs the same in the extractor.
+
 Invariants: the same uploads, previous prototypes and options give the same numbers to the last bit, in any order of
 arrival and however the streams are cut. That is for one machine and one number of BLAS threads: prototypes and
 extractor do not depend on them, a product of large matrices does in its last bits. Memory: one float64 extractor,
@@ -26,6 +29,7 @@ from secureproto.aggregation.heads import Mixed, after_round, mean_head, persona
 from secureproto.aggregation.intake import check_class_sums, check_not_negative, check_values
 from secureproto.aggregation.layout import F64, I64, Coverage, FlatLayout, Values, published
 from secureproto.aggregation.options import Options
+from secureproto.aggregation.private_round import PrivateRound, Released
 from secureproto.aggregation.prototypes import GlobalPrototypes, combine
 from secureproto.errors import Rejected
 from secureproto.wire.layouts import EXTRACTOR, HEAD, LOSS, PROTOTYPE_AGE, PROTOTYPES
@@ -61,7 +65,8 @@ class RoundResult:
 
     `extractor`: by tensor name. `heads`: (H,) by site id, of participants (mixed) and of sites outside (as they
     were). `mean_head`: for a late joiner. `form`, `relation`: as in `heads.Mixed`; never for a site's eyes.
-    `loss`: Σ n_i L_i / Σ n_i, or None.
+    `loss`: Σ n_i L_i / Σ n_i, or None. `marked`: under privacy, the sites whose release had too little signal to tell
+    whom they are like.
     """
 
     extractor: Mapping[str, F64 | I64]
@@ -72,6 +77,7 @@ class RoundResult:
     relation: F64 | None
     loss: float | None
     layout: UploadLayout
+    marked: tuple[str, ...] = ()
 
     def shared_arrays(self) -> dict[str, Values]:
         """What is broadcast, in the dtypes of the wire layout `shared_schema`."""
@@ -89,8 +95,8 @@ class RoundAccumulator:
     """Takes the uploads of `sites` one after the other, in the order of their ids; then gives the result.
 
     Args:
-        schema: the study's upload schema; options: the study's; previous: prototypes of the base version.
-        sites: the ids of all participants whose upload was accepted.
+        schema: the study's upload schema; options: the study's, under privacy with the number of the round;
+        previous: prototypes of the base version. sites: the ids of all participants whose upload was accepted.
 
     Raises:
         ValueError: no site, or a schema that is not an upload's.
@@ -98,7 +104,12 @@ class RoundAccumulator:
     """
 
     def __init__(
-        self, schema: TensorSchema, options: Options, *, previous: GlobalPrototypes, sites: Collection[str]
+        self,
+        schema: TensorSchema,
+        options: Options | PrivateRound,
+        *,
+        previous: GlobalPrototypes,
+        sites: Collection[str],
     ) -> None:
         self.layout = UploadLayout(schema)
         if not sites:
@@ -152,23 +163,29 @@ class RoundAccumulator:
             raise ValueError("not every upload was taken")
         self._broken = True  # the extractor's sums are divided in place
         extractor = self._mean.result()
-        mixed: Mixed = personalise(self._class_sums, self._heads, self._options)
-        heads = after_round(dict(zip(self.sites, mixed.heads, strict=True)), outside or {})
+        made = self._made(self._options)
+        heads = after_round(dict(zip(self.sites, made.heads, strict=True)), outside or {})
         return RoundResult(
             extractor=extractor,
-            prototypes=combine(
-                self._class_sums,
-                self._previous,
-                weighting=self._options.weighting,
-                min_holders=self._options.min_holders,
-            ),
+            prototypes=made.prototypes,
             heads=heads,
             mean_head=mean_head(heads),
-            form=mixed.form,
-            relation=mixed.relation,
+            form=made.form,
+            relation=made.relation,
             loss=self._loss(),
             layout=self.layout,
+            marked=tuple(site for site, marked in zip(self.sites, made.marked, strict=True) if marked),
         )
+
+    def _made(self, options: Options | PrivateRound) -> Released:
+        """Prototypes and heads."""
+        if isinstance(options, PrivateRound):
+            return options.combine(self._class_sums, self._heads, self._previous)
+        mixed: Mixed = personalise(self._class_sums, self._heads, options)
+        prototypes = combine(
+            self._class_sums, self._previous, weighting=options.weighting, min_holders=options.min_holders
+        )
+        return Released(prototypes, mixed.heads, mixed.form, mixed.relation, np.zeros(len(self.sites), dtype=bool))
 
     def _loss(self) -> float | None:
         if not self.layout.reports_loss:
@@ -189,9 +206,15 @@ class _Views:
 class _Upload:
     """One site's upload on its way in."""
 
-    def __init__(self, layout: UploadLayout, site: str, views: _Views, mean: ExtractorMean, options: Options) -> None:
-        self._layout, self._site, self._views, self._mean = layout, site, views, mean
-        self._linear = options.form == "linear"
+    def __init__(
+        self,
+        layout: UploadLayout,
+        site: str,
+        views: _Views,
+        mean: ExtractorMean,
+        options: Options | PrivateRound,
+    ) -> None:
+        self._layout, self._site, self._views, self._mean, self._options = layout, site, views, mean, options
         extractor = {t.name for t in layout.extractor}
         self._coverage = Coverage(t for t in layout.tensors if t.name not in extractor)
         self._weighed = False
@@ -216,11 +239,16 @@ class _Upload:
         return flat.reshape(-1)[offset : offset + count]
 
     def _weigh(self) -> None:
-        """All of the class sums are here: check them; from now on n_i is known."""
-        check_class_sums(self._views.class_sums, site=self._site)
-        if self._linear:
-            check_not_negative(self._views.class_sums, site=self._site)
-        self._mean.begin(float(self._views.class_sums[:, -1].sum()), site=self._site)
+        """All of the class sums are here: check them; from now on the site's weight is known."""
+        class_sums, options = self._views.class_sums, self._options
+        if isinstance(options, PrivateRound):
+            class_sums[:] = options.checked(class_sums, site=self._site)
+            self._mean.begin(1.0, site=self._site)
+        else:
+            check_class_sums(class_sums, site=self._site)
+            if options.form == "linear":
+                check_not_negative(class_sums, site=self._site)
+            self._mean.begin(float(class_sums[:, -1].sum()), site=self._site)
         self._weighed = True
 
     def end(self) -> None:
