@@ -19,6 +19,7 @@ from torch import nn
 
 from secureproto.errors import Misconfigured
 
+ENDS_IN_RELU = ("mlp", "cnn", "resnet18")  # models of ours: no embedding has a negative entry
 CNN_BLOCKS = (16, 32)  # FedPAC: with an embedding of 128 and 10 classes, 80,202 parameters on 28 × 28
 KERNEL = 5
 GROUPS = 32  # Wu and He's default; 64 to 512 channels, so never a group for each channel

@@ -40,6 +40,7 @@ from secureproto.simulation.planning import (
     require_versions,
     run_options,
 )
+from secureproto.simulation.privacy import prices
 from secureproto.simulation.progress import Progress
 from secureproto.simulation.results import (
     NOT_COMPARED,
@@ -226,13 +227,14 @@ def session(
     """
     ground = prepare(asked)
     demand(ground)
+    priced = prices(asked.labels, ground.study)
     engine = open_engine(asked)
     try:
         experiment = _begin(directory, asked, ground)
         y = ground.pool.records.y
         told = one_class_tested(ground.study.classes, ground.divisions, y)
         told += never_shared(asked.labels, ground.study, ground.divisions, y)
-        for line in (*ground.told(), *told):
+        for line in (*ground.told(), *told, *priced):
             say(line)
         yield Session(experiment, ground, engine, run_options(asked), say, models)
     finally:

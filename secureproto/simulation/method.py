@@ -44,10 +44,11 @@ class Visit:
 
 
 class Sent(NamedTuple):
-    """What a site sends: arrays, and its number of training records."""
+    """What a site sends: arrays, its number of training records, and for which round."""
 
     arrays: Arrays
     records: int
+    round_number: int = 0
 
     @property
     def size(self) -> int:

@@ -32,6 +32,7 @@ from secureproto.simulation.run import Run
 from secureproto.simulation.store import RunStore
 from support import joining
 from support.learning import blobs, image_study, tabular_study
+from support.private_study import private_study
 from support.simulated import ArrayBytes, Deadly, Slow, Wrong, arrays_of, history_of, population
 from support.tree import ROOT
 
@@ -101,6 +102,10 @@ class EngineContract:
     @pytest.mark.parametrize("kind", [FedAvg, Local, ProtoAligned], ids=lambda kind: str(kind.__name__))
     def test_a_run_has_the_numbers_of_any_other_engine(self, engine: Engine, kind: type[FedAvg]) -> None:
         assert ran(kind(STUDY), SITES, engine) == ran(kind(STUDY), SITES, InProcess())
+
+    def test_a_private_run_too(self, engine: Engine) -> None:
+        method = ProtoAligned(private_study(rounds={"total": 2}))
+        assert ran(method, SITES, engine) == ran(method, SITES, InProcess())
 
     def test_images_too_and_records_that_are_at_hand(self, engine: Engine) -> None:
         study = image_study("cnn", shape=(1, 16, 16), classes=3, width=8)

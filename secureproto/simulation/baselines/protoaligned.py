@@ -6,25 +6,32 @@ loss, FedPAC (Xu, Tong, Huang, ICLR 2023) for mixed heads. The method belongs to
 below are the steps of a round there.
 
 Every step runs the code of the real federation: a site's part is `learning.exchange`, the server's is
-`aggregation.round`.
+`aggregation.round`. In a study with `[privacy]` they are what they are there under privacy (`learning.private.site`,
+`aggregation.private_round`), but for the chance, which comes from the seed (`simulation.chance`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from secureproto.aggregation.options import aggregation_options
+from secureproto.aggregation.noisy import noisy_options
+from secureproto.aggregation.options import Options, aggregation_options
+from secureproto.aggregation.private_round import PrivateRound
 from secureproto.aggregation.prototypes import GlobalPrototypes
 from secureproto.aggregation.round import RoundAccumulator
 from secureproto.data.folds import Folding
 from secureproto.data.holdout import KEY_BYTES
 from secureproto.data.settings import FOLD_SHARE, LONGER
 from secureproto.data.source import Loaded
+from secureproto.governance.plan import Wish, calibrate
+from secureproto.learning.architectures import ENDS_IN_RELU
 from secureproto.learning.choice import Start, cross_fitted
 from secureproto.learning.exchange import ArrayMap, Received, initial_arrays, receive, site_round
 from secureproto.learning.model import Model
+from secureproto.learning.private.site import private_site_round
 from secureproto.simulation.averaging import layout_of, pieces
 from secureproto.simulation.baselines.local_part import draws, head_predictor, with_model
+from secureproto.simulation.chance import simulated_chance
 from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
 from secureproto.simulation.population import SiteData
 from secureproto.study.schema import StudyFile
@@ -34,11 +41,33 @@ from secureproto.wire.layouts import PROTOTYPE_AGE, PROTOTYPES
 @dataclass(frozen=True)
 class ProtoAligned:
     """A Method. Its hyper-parameters are the study's own: `[relation]`, `[prototypes]`, and μ with its warm-up in
-    `[training]`. `shared` and `personal` are the two parts of a published version."""
+    `[training]`. `shared` and `personal` are the two parts of a published version.
+
+    `privacy`: `on` is as the study's `[privacy]` says, `off` without it. `epsilon`: over 0, the noise is not the
+    section's but the least with which all rounds of the study cost that much at its `max_delta`.
+
+    Raises:
+        ValueError: another word, or an ε without a private study's training.
+        BudgetExhausted: no noise keeps that ε.
+    """
 
     study: StudyFile
+    privacy: str = "on"
+    epsilon: float = 0.0
     title: ClassVar[str] = "Prototype-aligned (this project)"
     grid: ClassVar[Mapping[str, tuple[float | str, ...]]] = {"alignment_weight": (0.1, 1.0, 4.0)}
+
+    def __post_init__(self) -> None:
+        if self.privacy not in ("on", "off"):
+            raise ValueError(f"privacy is on or off, not {self.privacy!r}")
+        if self.epsilon < 0:
+            raise ValueError("epsilon is over 0, or 0 for the study's own noise")
+        if self.privacy == "off" and self.epsilon:
+            raise ValueError("epsilon and privacy=off cannot both be")
+        if self.privacy == "off":
+            object.__setattr__(self, "study", self.study.model_copy(update={"privacy": None}))
+        elif self.epsilon:
+            object.__setattr__(self, "study", _with_epsilon(self.study, self.epsilon))
 
     def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
         """1. One common head, and no class with a global prototype."""
@@ -51,9 +80,16 @@ class ProtoAligned:
 
     def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
         """3. and 4. Train both together, then a pass for class sums and counts."""
-        received = Received(visit.round_number, visit.shared, visit.personal)
-        done = site_round(model, data.train, study=self.study, received=received, generator=draws(self.study, visit))
-        return Update(Sent(done.arrays, len(data.train)), head_predictor(model), summary=done.summary)
+        received, order = Received(visit.round_number, visit.shared, visit.personal), draws(self.study, visit)
+        if self.study.privacy is None:
+            plain = site_round(model, data.train, study=self.study, received=received, generator=order)
+            return Update(Sent(plain.arrays, len(data.train)), head_predictor(model), summary=plain.summary)
+        chance = simulated_chance(self.study, site=visit.site, round_number=visit.round_number)
+        done = private_site_round(
+            model, data.train, study=self.study, received=received, generator=order, chance=chance
+        )
+        sent = Sent(done.arrays, len(data.train), visit.round_number)
+        return Update(sent, head_predictor(model), summary=done.summary)
 
     def choose(self, model: Model, data: SiteData, visit: Visit) -> tuple[str, Predictor]:
         """After the last round: one of `learning.choice`'s candidates, by log loss on folds of the training records,
@@ -72,7 +108,7 @@ class ProtoAligned:
         for site, sent in updates:
             schema = layout_of(sent.arrays)
             if accumulator is None:
-                options = aggregation_options(self.study)
+                options = _options(self.study, sent.round_number)
                 accumulator = RoundAccumulator(schema, options, previous=previous, sites=sites)
             accumulator.accept(site, pieces(schema, sent.arrays))
         if accumulator is None:
@@ -80,3 +116,37 @@ class ProtoAligned:
         result = accumulator.result()
         heads = {site: result.head_arrays(site) for site in sites}
         return Combined(result.shared_arrays(), heads, result.relation, result.loss)
+
+
+def _options(study: StudyFile, round_number: int) -> Options | PrivateRound:
+    """How the server aggregates a round."""
+    if study.privacy is None:
+        return aggregation_options(study)
+    noisy = noisy_options(study, width=study.model.embedding_width, non_negative=study.model.name in ENDS_IN_RELU)
+    return PrivateRound(noisy, study.privacy.prototypes.releases_in(round_number))
+
+
+def _with_epsilon(study: StudyFile, epsilon: float) -> StudyFile:
+    """The study with the noise at which all its rounds cost ε."""
+    privacy = study.privacy
+    if privacy is None or privacy.training is None:
+        raise ValueError("epsilon needs a study with [privacy.training]")
+    training, prototypes = privacy.training, privacy.prototypes
+    wish = Wish(
+        epsilon=epsilon,
+        delta=privacy.max_delta,
+        rounds=study.rounds.total,
+        sample_rate=training.sample_rate,
+        steps=training.steps,
+        release_every=prototypes.release_every,
+    )
+    found = calibrate(wish)
+    noise = {part: {"noise_multiplier": found.part(part).noise_multiplier} for part in ("training", "prototypes")}
+    changed = privacy.model_copy(
+        update={
+            "max_epsilon_study": epsilon,
+            "training": training.model_copy(update=noise["training"]),
+            "prototypes": prototypes.model_copy(update=noise["prototypes"]),
+        }
+    )
+    return study.model_copy(update={"privacy": changed})

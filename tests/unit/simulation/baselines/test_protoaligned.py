@@ -1,9 +1,12 @@
 """The method: one round against a slow oracle, and what it promises over FedAvg where sites disagree."""
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
+from secureproto.errors import BudgetExhausted
+from secureproto.governance.plan import plan_of
 from secureproto.learning.arrays import load_arrays, to_arrays
 from secureproto.learning.model import build
 from secureproto.simulation.baselines.fedavg import FedAvg
@@ -14,6 +17,7 @@ from secureproto.simulation.population import GivenSites
 from secureproto.simulation.run import participants
 from support.learning import tabular_study
 from support.method_rounds import disagreeing, federation
+from support.private_study import private_study
 from support.simulated import ended, trained_once
 
 
@@ -92,3 +96,58 @@ def test_the_warm_up_counts_the_rounds() -> None:
 
     assert extractor(0) == extractor(1)  # round 0 has no prototypes, and from round 1 on all of the weight counts
     assert extractor(1) != extractor(2)
+
+
+def test_privacy_costs_little_with_little_noise_and_everything_with_much() -> None:
+    sites = GivenSites(federation(60, 60, 60))
+
+    def received(method: Method) -> float:
+        return float(np.mean([found.accuracy for found in ended(method, sites).scores(RECEIVED).values()]))
+
+    rounds = {"total": 8}
+    assert received(ProtoAligned(private_study(rounds=rounds))) > 0.9
+    loud = private_study(noise=100.0, prototype_noise=100.0, rounds=rounds)
+    assert received(ProtoAligned(loud)) < 0.7
+    assert received(ProtoAligned(loud, privacy="off")) > 0.9
+
+
+def test_a_private_run_done_again_gives_the_same_numbers_and_another_seed_others() -> None:
+    sites = GivenSites(federation(30, 20, 30))
+    first, again = (ended(ProtoAligned(private_study()), sites).shared for _ in range(2))
+    assert {name: array.tobytes() for name, array in first.items()} == {n: a.tobytes() for n, a in again.items()}
+    other = ended(ProtoAligned(private_study(model={"seed": 8})), sites).shared
+    assert not np.array_equal(first["prototypes"], other["prototypes"])
+
+
+def test_prototypes_are_renewed_only_in_the_rounds_that_release_them() -> None:
+    sites = GivenSites(federation(30, 20, 30))
+    for total, age in ((1, 0), (2, 1), (5, 1)):
+        study = private_study(release_every=3, rounds={"total": total}, prototypes={"min_holders": 1})
+        assert ended(ProtoAligned(study), sites).shared["prototype_age"].tolist() == [age] * 3
+
+
+def test_an_epsilon_becomes_the_noise_that_all_rounds_together_cost_it() -> None:
+    method = ProtoAligned(private_study(rounds={"total": 7}), epsilon=3.0)
+    assert method.study.privacy is not None
+    cost = plan_of(method.study.privacy, 7).total.rdp_epsilon
+    assert 2.9 < cost <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"privacy": "perhaps"}, "privacy is on or off"),
+        ({"epsilon": -1.0}, "epsilon is over 0"),
+        ({"epsilon": 1.0, "privacy": "off"}, "cannot both be"),
+    ],
+)
+def test_settings_that_mean_nothing(settings: dict[str, str | float], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        ProtoAligned(private_study(), **settings)  # type: ignore[arg-type]
+
+
+def test_an_epsilon_needs_something_to_noise_and_enough_of_it() -> None:
+    with pytest.raises(ValueError, match=r"\[privacy.training\]"):
+        ProtoAligned(tabular_study(), epsilon=1.0)
+    with pytest.raises(BudgetExhausted, match="no noise keeps epsilon"):
+        ProtoAligned(private_study(), epsilon=1e-7)

@@ -1,0 +1,53 @@
+"""What a simulated study with `[privacy]` would cost a record, said and refused before anything is trained.
+
+Invariant: the ε that is told is that of the noise that is drawn: of the method as it runs, over all of its rounds, at
+a site that takes part in each. Nothing is charged: nothing leaves. Source: PRIVACY.md, "Accounting".
+"""
+
+from collections.abc import Sequence
+
+from secureproto.errors import BudgetExhausted
+from secureproto.governance.forecast import remaining_rounds
+from secureproto.governance.plan import plan_of
+from secureproto.simulation.baselines.catalogue import make
+from secureproto.simulation.baselines.protoaligned import ProtoAligned
+from secureproto.study.privacy import PrivacySection
+from secureproto.study.schema import StudyFile
+
+
+def prices(labels: Sequence[str], study: StudyFile) -> list[str]:
+    """A line for each private method, and one for those that are not. None of a study without `[privacy]`.
+
+    Raises:
+        BudgetExhausted: all rounds of a method cost more than its study allows.
+    """
+    if study.privacy is None:
+        return []
+    found, plain = [], []
+    for label in labels:
+        method = make(label, study)
+        if not isinstance(method, ProtoAligned) or method.study.privacy is None:
+            plain.append(label)
+        else:
+            found.append(_price(label, method.study.privacy, method.study.rounds.total))
+    return [*found, *([f"privacy: none, and nothing to release it under: {', '.join(plain)}"] if plain else [])]
+
+
+def _price(label: str, privacy: PrivacySection, rounds: int) -> str:
+    if privacy.training is None:
+        return f"privacy: {label}: extractor and head leave without protection, epsilon is infinite"
+    plan = plan_of(privacy, rounds)
+    cost, cap = plan.total, privacy.max_epsilon_study
+    if cost.filter_epsilon > cap:
+        fit = remaining_rounds(privacy, plan.gate, spent=(), next_round=0)
+        raise BudgetExhausted(
+            f"{label}: {rounds} rounds cost epsilon {cost.filter_epsilon:.4g} at delta {cost.delta:g}, over the "
+            f"study's {cap:g}",
+            reasons=("max_epsilon_study",),
+            hint=f"{fit} rounds fit; or more noise: secureproto budget plan",
+        )
+    pld = "" if cost.pld_epsilon is None else f", {cost.pld_epsilon:.3g} by PLD"
+    return (
+        f"privacy: {label}: epsilon {cost.filter_epsilon:.3g} by the RDP gate{pld}; delta {cost.delta:g}, per "
+        f"{cost.unit}, {cost.adjacency}, {cost.sampling} sampling: {cost.words}"
+    )
