@@ -6,7 +6,7 @@
     3. Heads by the relation of the noisy sums (`noisy_relation`), or without a release the mean of all heads.
 
 Why the mean in 3.: a relation is known for the version that was released with, and only for it. Own heads alone would
-keep all of DP-SGD's noise, which the mean over m sites divides by √m (decision 11).
+keep all of DP-SGD's noise, which the mean over m sites divides by √m (decision 10).
 
 Invariant: a function of what was released and of public constants, so it costs no privacy (post-processing).
 Source: PRIVACY.md, "Prototypes", "Relation and heads from noisy prototypes".

@@ -21,6 +21,7 @@ FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 SHARE = click.FloatRange(0, 1, max_open=True)
 SOME = click.FloatRange(0, 1, min_open=True, max_open=True)
 AT_LEAST_1 = click.IntRange(1)
+MAX_EPSILON = 10_000  # as a study's
 ROUNDS = click.IntRange(1, 1_000_000)  # as rounds.total of a study
 
 
@@ -226,3 +227,36 @@ def tune(output: Form, **options: Any) -> None:
     rows = perform(TuningRequest.model_validate(options), say)
     emit(rows, output)
     demand_choice(rows)
+
+
+@click.command(name="privacy-curve")
+@click.argument("study", type=FILE)
+@click.option("--epsilons", default="0.5,1,2,5,8", show_default=True, help="The budgets of all rounds together.")
+@DATA
+@DIVISION
+@RUNS
+@click.option("--out", type=DIRECTORY, required=True, help="Keep the runs and the page here, and go on from here.")
+@output_option
+def privacy_curve(output: Form, epsilons: str, **options: Any) -> None:
+    """Plot accuracy against epsilon: what STUDY's method is worth under each budget.
+
+    Beside it: without privacy, own data only, the majority class.
+    """
+    from secureproto.simulation.privacy_curve import CurveRequest
+    from secureproto.simulation.privacy_curve import privacy_curve as perform
+
+    found, rows = perform(CurveRequest.model_validate({**options, "epsilons": _budgets(epsilons)}), say)
+    emit(rows, output)
+    found.check()
+
+
+def _budgets(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < epsilon <= MAX_EPSILON for epsilon in found):
+        raise click.BadParameter(
+            f"{text!r} is not a list of numbers over 0 and up to {MAX_EPSILON:,}", param_hint="--epsilons"
+        )
+    return found

@@ -8,6 +8,7 @@ from secureproto.simulation.baselines.catalogue import make
 from secureproto.simulation.definition import Definition
 from secureproto.simulation.experiment import Experiment
 from secureproto.simulation.grouping import Group, Member, name_of
+from secureproto.simulation.heart.published import PUBLISHED, published_on
 from secureproto.simulation.history import method_name
 from secureproto.simulation.report.page import OnPartition, Report, render
 from secureproto.simulation.results import Part
@@ -50,7 +51,8 @@ def _shown(part: Part, group: Group, *, several: bool) -> OnPartition:
         (path for one in group.members if (path := one.experiment.directory / "partition.svg").exists()), None
     )
     picture = None if drawn is None else drawn.read_text(encoding="utf-8")
-    return OnPartition(part, facts, settings, picture)
+    natural = all(published_on(member.experiment.definition) for member in group.members)
+    return OnPartition(part, facts, settings, picture, PUBLISHED if natural else {})
 
 
 def _differing(members: Sequence[Member]) -> list[str]:

@@ -20,6 +20,7 @@ from secureproto.simulation.report.findings import findings
 from secureproto.simulation.report.gains import gained, gains
 from secureproto.simulation.report.leads import leads
 from secureproto.simulation.report.overview import averaging, by_partition
+from secureproto.simulation.report.privacy import Published, privacy_curve
 from secureproto.simulation.report.relations import relation_maps
 from secureproto.simulation.report.site_tables import by_site, choices, gains_by_site, tallies
 from secureproto.simulation.report.sites import scores_by_site
@@ -54,13 +55,14 @@ class OnPartition:
         part: its summary, and the histories for the curves (those of failed runs too).
         facts: name → text, shown in this order: study, data, digest of the partition, split.
         settings: label → hyper-parameter → value.
-        picture: SVG document of the partition.
+        picture: SVG document of the partition. published: others' accuracies under privacy on this very split.
     """
 
     part: Part
     facts: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     picture: str | None = None
+    published: Published = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ def _sections(shown: OnPartition, key: str) -> list[Section]:
     chose = choices(summary, shown.part.histories)
     return [
         Section("summary", "Summary", tables=[*tables, further(summary)], note=undefined_sites(summary)),
+        Section("privacy", "Privacy and accuracy", privacy_curve(summary, look, shown.published, key)),
         Section("curves", "Learning curves", curves),
         Section("by-site", "Site by site", scores_by_site(summary, look, first, key), folded=by_sites),
         _gains(summary, key),
