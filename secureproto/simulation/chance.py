@@ -3,9 +3,9 @@
 A simulation is to give the same numbers when it is done again, on any engine, and nothing of it leaves; so its chance
 may be foreseen, which that of a real site must not be (there: the system's cryptographic source).
 
-Invariants: equal seeds give equal numbers, in whatever process; a round, a site and a purpose have a stream of their
-own. Normal numbers rounded to whole steps stand for the discrete Gaussian: at 1,024 steps of noise and more the two
-cannot be told apart in any simulation.
+Invariants: equal seeds give equal numbers, in whatever process; a site has a stream of its own in each round. Normal
+numbers rounded to whole steps stand for the discrete Gaussian: at 1,024 steps of noise and more the two cannot be
+told apart in any simulation.
 """
 
 from hashlib import sha256

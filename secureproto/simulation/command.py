@@ -227,7 +227,7 @@ def session(
     """
     ground = prepare(asked)
     demand(ground)
-    priced = prices(asked.labels, ground.study)
+    priced = prices(asked.labels, ground.study, _largest(ground.divisions))
     engine = open_engine(asked)
     try:
         experiment = _begin(directory, asked, ground)
@@ -268,6 +268,11 @@ def _begin(directory: Path, asked: Asked, ground: Ground) -> Experiment:
         drawn = picture(partition, ground.pool.records.y, ground.study.classes)
         write_atomically(path.with_suffix(".svg"), drawn.encode())
     return experiment
+
+
+def _largest(divisions: Divisions) -> int:
+    """The training records of the largest site."""
+    return max(len(rows.train) for partition in divisions.partitions for rows in partition.sites.values())
 
 
 def _ratio(divisions: Divisions) -> float | None:

@@ -15,8 +15,10 @@ from secureproto.study.privacy import PrivacySection
 from secureproto.study.schema import StudyFile
 
 
-def prices(labels: Sequence[str], study: StudyFile) -> list[str]:
+def prices(labels: Sequence[str], study: StudyFile, records: int) -> list[str]:
     """A line for each private method, and one for those that are not. None of a study without `[privacy]`.
+
+    `records`: of the largest site, which δ must suit.
 
     Raises:
         BudgetExhausted: all rounds of a method cost more than its study allows.
@@ -29,14 +31,14 @@ def prices(labels: Sequence[str], study: StudyFile) -> list[str]:
         if not isinstance(method, ProtoAligned) or method.study.privacy is None:
             plain.append(label)
         else:
-            found.append(_price(label, method.study.privacy, method.study.rounds.total))
+            found.append(_price(label, method.study.privacy, method.study.rounds.total, records))
     return [*found, *([f"privacy: none, and nothing to release it under: {', '.join(plain)}"] if plain else [])]
 
 
-def _price(label: str, privacy: PrivacySection, rounds: int) -> str:
+def _price(label: str, privacy: PrivacySection, rounds: int, records: int) -> str:
     if privacy.training is None:
         return f"privacy: {label}: extractor and head leave without protection, epsilon is infinite"
-    plan = plan_of(privacy, rounds)
+    plan = plan_of(privacy, rounds, records=records)
     cost, cap = plan.total, privacy.max_epsilon_study
     if cost.filter_epsilon > cap:
         fit = remaining_rounds(privacy, plan.gate, spent=(), next_round=0)
@@ -46,8 +48,9 @@ def _price(label: str, privacy: PrivacySection, rounds: int) -> str:
             reasons=("max_epsilon_study",),
             hint=f"{fit} rounds fit; or more noise: secureproto budget plan",
         )
-    pld = "" if cost.pld_epsilon is None else f", {cost.pld_epsilon:.3g} by PLD"
+    red = f"; n·δ is {cost.n_delta:.2g} at the largest site, over 0.1: choose a smaller delta"
     return (
-        f"privacy: {label}: epsilon {cost.filter_epsilon:.3g} by the RDP gate{pld}; delta {cost.delta:g}, per "
-        f"{cost.unit}, {cost.adjacency}, {cost.sampling} sampling: {cost.words}"
+        f"privacy: {label}: epsilon {cost.epsilon:.3g} by {cost.method}, {cost.filter_epsilon:.3g} by the gate (RDP "
+        f"at order {cost.filter_order:g}, at most {cap:g}); delta {cost.delta:g}, per {cost.unit}, {cost.adjacency}, "
+        f"{cost.sampling} sampling: {cost.words}{red if cost.delta_too_large else ''}"
     )

@@ -12,6 +12,8 @@ from pydantic import Field, model_validator
 
 from secureproto.study.checks import Section, refuse
 
+MAX_EPSILON = 1e4  # e^ε has 4,343 digits there: it promises nothing long before
+LEAST_RATE = 1e-9  # of sampling: a record is in a step once in a lifetime of studies
 MAX_NOISE = 1e6  # a noise multiplier beyond it releases nothing but noise: a slip of the pen
 Noise = Annotated[float, Field(gt=0, le=MAX_NOISE)]
 Size = Annotated[float, Field(gt=0, le=1e6)]
@@ -28,7 +30,7 @@ class PrivateTraining(Section):
 
     noise_multiplier: Noise
     max_grad_norm: Size
-    sample_rate: Annotated[float, Field(gt=0, le=1)]
+    sample_rate: Annotated[float, Field(ge=LEAST_RATE, le=1)]
     steps: Annotated[int, Field(ge=1, le=1_000_000)]
     expected_batch: Annotated[float, Field(ge=1, le=1e6)]
     learning_rate: Annotated[float, Field(gt=0, le=1e6)]
@@ -68,7 +70,7 @@ class PrivacySection(Section):
 
     unit: Literal["record", "patient"] = "record"
     adjacency: Literal["add_remove"] = "add_remove"
-    max_epsilon_study: Annotated[float, Field(gt=0, le=1e4)]
+    max_epsilon_study: Annotated[float, Field(gt=0, le=MAX_EPSILON)]
     max_delta: Annotated[float, Field(gt=0, lt=1)]
     training: PrivateTraining | None = None
     prototypes: PrivatePrototypes

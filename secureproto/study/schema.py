@@ -272,11 +272,15 @@ class StudyFile(Section):
         if self.training.alignment_warmup_rounds > self.rounds.total:
             raise refuse("training.alignment_warmup_rounds", "over rounds.total; allowed: up to rounds.total")
         if self.privacy is not None:
-            self._check_private()
+            self.require_private()
         return self
 
-    def _check_private(self) -> None:
-        """What would leave without a charge, or make one record count for more than it is charged for."""
+    def require_private(self) -> None:
+        """Refuse what would leave without a charge, or make one record count for more than it is charged for.
+
+        Raises:
+            ValueError: naming the key, and what is allowed with `[privacy]`.
+        """
         if not self.model.normalise_embedding:
             raise refuse("model.normalise_embedding", "false, which [privacy] excludes; allowed: true")
         if self.stopping is not None:

@@ -53,7 +53,7 @@ def test_a_curve_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "local",
         "protoaligned:privacy=off",
     }
-    assert "privacy: protoaligned:epsilon=1: epsilon 1 by the RDP gate" in talk.err
+    assert ", 1 by the gate (RDP at order " in talk.err
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Accuracy against ε" in page
     assert "published, FLamby 2022" in page

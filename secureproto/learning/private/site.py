@@ -19,7 +19,7 @@ import torch
 from secureproto.learning.arrays import Arrays, to_arrays
 from secureproto.learning.dataset import Records
 from secureproto.learning.exchange import Received, receive
-from secureproto.learning.inference import outputs
+from secureproto.learning.inference import ROWS, outputs
 from secureproto.learning.losses import PrototypeLoss, round_loss
 from secureproto.learning.model import Model
 from secureproto.learning.private.noise import NoiseSource, SecureNoise
@@ -120,6 +120,18 @@ def prototype_grid(study: StudyFile, privacy: PrivacySection, width: int) -> Pro
 def class_sums(model: Model, data: Records, grid: PrototypeGrid) -> PrototypeSums:
     """Sums and counts of the embeddings, record by record, in evaluation mode; not released yet, so private."""
     sums = PrototypeSums(grid)
-    for rows, _, embeddings in outputs(model, data.x):
-        sums.add(embeddings.double().numpy(), data.y[rows])
+    for start in range(0, len(data), ROWS):
+        _add(sums, model, Records(data.x[start : start + ROWS], data.y[start : start + ROWS]))
     return sums
+
+
+def _add(sums: PrototypeSums, model: Model, data: Records) -> None:
+    """At most one slice of records. A failure that one of them can cause would be a release: the others go on."""
+    try:
+        ((_, _, embeddings),) = outputs(model, data.x)
+    except (RuntimeError, ValueError, IndexError, ArithmeticError):
+        middle = len(data) // 2
+        for half in (slice(middle), slice(middle, None)) if middle else ():
+            _add(sums, model, Records(data.x[half], data.y[half]))
+        return
+    sums.add(embeddings.double().numpy(), data.y)

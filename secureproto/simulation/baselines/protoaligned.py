@@ -34,6 +34,7 @@ from secureproto.simulation.baselines.local_part import draws, head_predictor, w
 from secureproto.simulation.chance import simulated_chance
 from secureproto.simulation.method import Combined, Predictor, Sent, Update, Visit
 from secureproto.simulation.population import SiteData
+from secureproto.study.privacy import MAX_EPSILON
 from secureproto.study.schema import StudyFile
 from secureproto.wire.layouts import PROTOTYPE_AGE, PROTOTYPES
 
@@ -43,11 +44,12 @@ class ProtoAligned:
     """A Method. Its hyper-parameters are the study's own: `[relation]`, `[prototypes]`, and μ with its warm-up in
     `[training]`. `shared` and `personal` are the two parts of a published version.
 
-    `privacy`: `on` is as the study's `[privacy]` says, `off` without it. `epsilon`: over 0, the noise is not the
-    section's but the least with which all rounds of the study cost that much at its `max_delta`.
+    `privacy`: `on` is as the study's `[privacy]` says, `off` without it. `epsilon`: over 0 and up to MAX_EPSILON, in
+    place of the section's noise and of its `max_epsilon_study`: the least noise with which all rounds of the study
+    cost that much at its `max_delta`.
 
     Raises:
-        ValueError: another word, or an ε without a private study's training.
+        ValueError: another word, an ε without a private study's training, or settings that `[privacy]` excludes.
         BudgetExhausted: no noise keeps that ε.
     """
 
@@ -60,14 +62,16 @@ class ProtoAligned:
     def __post_init__(self) -> None:
         if self.privacy not in ("on", "off"):
             raise ValueError(f"privacy is on or off, not {self.privacy!r}")
-        if self.epsilon < 0:
-            raise ValueError("epsilon is over 0, or 0 for the study's own noise")
+        if not 0 <= self.epsilon <= MAX_EPSILON:
+            raise ValueError(f"epsilon is over 0 and up to {MAX_EPSILON:g}, or 0 for the study's own noise")
         if self.privacy == "off" and self.epsilon:
             raise ValueError("epsilon and privacy=off cannot both be")
         if self.privacy == "off":
             object.__setattr__(self, "study", self.study.model_copy(update={"privacy": None}))
         elif self.epsilon:
             object.__setattr__(self, "study", _with_epsilon(self.study, self.epsilon))
+        if self.study.privacy is not None:
+            self.study.require_private()
 
     def begin(self, model: Model) -> tuple[ArrayMap, ArrayMap]:
         """1. One common head, and no class with a global prototype."""
@@ -79,9 +83,10 @@ class ProtoAligned:
         return head_predictor(model)
 
     def train(self, model: Model, data: SiteData, visit: Visit) -> Update:
-        """3. and 4. Train both together, then a pass for class sums and counts."""
+        """3. and 4. Train both together, then a pass for class sums and counts. After the last round a site trains
+        for itself: without noise, since nothing of it is sent."""
         received, order = Received(visit.round_number, visit.shared, visit.personal), draws(self.study, visit)
-        if self.study.privacy is None:
+        if self.study.privacy is None or visit.round_number >= self.study.rounds.total:
             plain = site_round(model, data.train, study=self.study, received=received, generator=order)
             return Update(Sent(plain.arrays, len(data.train)), head_predictor(model), summary=plain.summary)
         chance = simulated_chance(self.study, site=visit.site, round_number=visit.round_number)

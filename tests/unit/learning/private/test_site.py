@@ -5,12 +5,20 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from secureproto.governance.plan import events_of_round
 from secureproto.learning.arrays import to_arrays
+from secureproto.learning.dataset import Records
 from secureproto.learning.exchange import Received, initial_arrays
 from secureproto.learning.model import build, model_schema
-from secureproto.learning.private.site import Chance, PrivateContribution, private_site_round
+from secureproto.learning.private.site import (
+    Chance,
+    PrivateContribution,
+    class_sums,
+    private_site_round,
+    prototype_grid,
+)
 from secureproto.privacy.events import Gaussian, SampledGaussian, Unprotected
 from secureproto.simulation.chance import simulated_chance
 from secureproto.study.schema import StudyFile
@@ -115,3 +123,20 @@ def test_a_bad_record_stops_nothing(change: Callable[[np.ndarray], np.ndarray]) 
     found = private_site_round(model, data, study=study, received=received, generator=torch_generator())
     assert all(np.isfinite(array).all() for array in found.arrays.values())
     assert all(np.isfinite(array).all() for array in to_arrays(model).values())
+
+
+def test_a_record_that_the_model_fails_on_is_left_out_of_the_sums_alone() -> None:
+    study, data = private_study(), blobs(30)
+    model = build(study)
+    grid = prototype_grid(study, study.privacy, 8) if study.privacy else None
+    assert grid is not None
+    without = class_sums(model, Records(np.delete(data.x, 3, 0), np.delete(data.y, 3)), grid)
+    data.x[3] = 7.0
+
+    def fail(_: object, inputs: tuple[torch.Tensor, ...]) -> None:
+        if bool((inputs[0] == 7.0).any()):
+            raise RuntimeError("7.0")
+
+    model.extractor.register_forward_pre_hook(fail)
+    found = class_sums(model, data, grid).release(without_noise_for_tests_only=True).matrix
+    np.testing.assert_allclose(found, without.release(without_noise_for_tests_only=True).matrix, atol=2)

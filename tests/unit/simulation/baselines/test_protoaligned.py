@@ -5,13 +5,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from secureproto.errors import BudgetExhausted
+from secureproto.errors import BudgetExhausted, Misconfigured
 from secureproto.governance.plan import plan_of
 from secureproto.learning.arrays import load_arrays, to_arrays
 from secureproto.learning.model import build
+from secureproto.simulation.baselines.catalogue import make
 from secureproto.simulation.baselines.fedavg import FedAvg
 from secureproto.simulation.baselines.protoaligned import ProtoAligned
-from secureproto.simulation.history import RECEIVED
+from secureproto.simulation.history import RECEIVED, TUNED
 from secureproto.simulation.method import Method
 from secureproto.simulation.population import GivenSites
 from secureproto.simulation.run import participants
@@ -138,6 +139,7 @@ def test_an_epsilon_becomes_the_noise_that_all_rounds_together_cost_it() -> None
     [
         ({"privacy": "perhaps"}, "privacy is on or off"),
         ({"epsilon": -1.0}, "epsilon is over 0"),
+        ({"epsilon": 20_000.0}, "up to 10000"),
         ({"epsilon": 1.0, "privacy": "off"}, "cannot both be"),
     ],
 )
@@ -151,3 +153,24 @@ def test_an_epsilon_needs_something_to_noise_and_enough_of_it() -> None:
         ProtoAligned(tabular_study(), epsilon=1.0)
     with pytest.raises(BudgetExhausted, match="no noise keeps epsilon"):
         ProtoAligned(private_study(), epsilon=1e-7)
+
+
+@pytest.mark.parametrize(
+    "spec", ["representation=presence", "weighting=uniform", "normalisation=row_sum:form=linear"]
+)
+def test_what_a_private_study_excludes_no_spec_brings_back(spec: str) -> None:
+    with pytest.raises(Misconfigured, match=r"with \[privacy\]"):
+        make(f"protoaligned:{spec}", private_study())
+    assert make(f"protoaligned:privacy=off:{spec}", private_study()) is not None
+
+
+def test_after_the_last_round_a_site_trains_for_itself_without_noise() -> None:
+    sites = GivenSites(federation(60, 60, 60))
+    study = private_study(rounds={"total": 2}, training={"local_epochs": 20})
+    assert study.privacy is not None
+    assert study.privacy.training is not None
+    still = study.privacy.training.model_copy(update={"learning_rate": 1e-9})  # all that is learned is learned after
+    study = study.model_copy(update={"privacy": study.privacy.model_copy(update={"training": still})})
+    found = ended(ProtoAligned(study), sites)
+    assert float(np.mean([one.accuracy for one in found.scores(RECEIVED).values()])) < 0.7
+    assert float(np.mean([one.accuracy for one in found.scores(TUNED).values()])) > 0.9
