@@ -50,7 +50,7 @@ def test_the_upload_has_one_shape_whatever_the_site_holds() -> None:
     for records in (40, 1, 0):  # blobs of one record hold one class of three
         arrays = round_of(study, records).arrays
         assert {t.name: t.shape for t in schema.tensors} == {name: a.shape for name, a in arrays.items()}
-        assert np.abs(arrays[PROTOTYPES]).min() > 0  # noise on every class, held or not
+        assert (arrays[PROTOTYPES] != 0).any(axis=1).all()  # noise on every class, held or not
 
 
 def test_without_a_release_there_are_zeros_and_no_charge_for_one() -> None:
