@@ -32,7 +32,7 @@ def prices(labels: Sequence[str], study: StudyFile, records: int) -> list[str]:
             plain.append(label)
         else:
             found.append(_price(label, method.study.privacy, method.study.rounds.total, records))
-    return [*found, *([f"privacy: none, and nothing to release it under: {', '.join(plain)}"] if plain else [])]
+    return [*found, *([f"privacy: none, run without it: {', '.join(plain)}"] if plain else [])]
 
 
 def _price(label: str, privacy: PrivacySection, rounds: int, records: int) -> str:

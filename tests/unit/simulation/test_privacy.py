@@ -25,7 +25,7 @@ def test_each_private_method_has_its_price_and_the_others_are_named() -> None:
     assert "delta 1e-05, per record, add_remove, poisson sampling: one record's data changes" in first
     assert "1 by the gate" in second
     assert "at most 1)" in second
-    assert last == "privacy: none, and nothing to release it under: local, protoaligned:privacy=off"
+    assert last == "privacy: none, run without it: local, protoaligned:privacy=off"
 
 
 def test_training_without_protection_has_no_finite_price() -> None:
